@@ -1,0 +1,255 @@
+/* dctms: transformer inference whose memory is known before it starts.
+ *
+ * The short way, for one model and one answer:
+ *
+ *     dctms_error err;
+ *     dctms_model *model; dctms_plan *plan; dctms_session *session;
+ *     dctms_plan_params pp = dctms_plan_default_params();
+ *     pp.n_ctx = 1280; pp.n_output = 256;
+ *     if (dctms_model_open("model.gguf", &model, &err) ||
+ *         dctms_plan_compile(model, &pp, &plan, &err) ||           // exact memory, nothing read but the header
+ *         dctms_session_open(model, plan, NULL, &session, &err))   // verify, reserve, load, start workers
+ *         ... err.message says why
+ *     dctms_gen_params gp = dctms_gen_default_params();
+ *     dctms_chat_message m = {"user", "Hello"};
+ *     dctms_session_chat(session, &m, 1, &err);                    // tokenizes and evaluates the prompt
+ *     dctms_session_generate(session, &gp, on_text, ctx, &result, &err);
+ *
+ * Nouns. A model is an open file's header. A plan says where every byte will lie and how much that is (M_max). A session is one
+ * timeline of tokens in planned memory; after dctms_session_open nothing here allocates. Handles are opaque and belong to the
+ * caller, who frees them (model, plan and session in any order). One thread may use a handle at a time.
+ *
+ * Errors. Functions return a dctms_status, 0 when fine, and fill *err (may be NULL). Nothing here prints or exits.
+ * Structs that callers fill begin with their size, set by the *_default_* functions, so they may grow.
+ */
+#ifndef DCTMS_H
+#define DCTMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DCTMS_VERSION_MAJOR 0
+#define DCTMS_VERSION_MINOR 1
+#define DCTMS_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define DCTMS_API __attribute__((visibility("default")))
+#else
+#define DCTMS_API
+#endif
+
+/* Also the exit codes of the command. */
+typedef enum dctms_status {
+    DCTMS_OK = 0,
+    DCTMS_USAGE = 1,       /* a parameter makes no sense */
+    DCTMS_BAD_FILE = 2,    /* model or plan file: truncated, malformed, unsupported, of another model */
+    DCTMS_NO_FIT = 3,      /* memory: need and have are in the message */
+    DCTMS_BOUND = 4,       /* more tokens than the plan's bounds */
+    DCTMS_SYSTEM = 5,      /* the operating system refused something */
+    DCTMS_BUG = 70,
+    DCTMS_INTERRUPTED = 130 /* a callback or dctms_session_interrupt asked to stop */
+} dctms_status;
+
+typedef struct dctms_error {
+    dctms_status code;
+    uint64_t offset;   /* byte in the file that was read, or UINT64_MAX */
+    char message[400]; /* one line */
+} dctms_error;
+
+typedef struct dctms_model dctms_model;
+typedef struct dctms_plan dctms_plan;
+typedef struct dctms_session dctms_session;
+typedef struct dctms_tokenizer dctms_tokenizer;
+typedef uint32_t dctms_token;
+
+/* Takes pieces of text in order. */
+typedef void dctms_write_fn(void *ctx, const char *text, size_t n);
+
+DCTMS_API const char *dctms_version(void);
+DCTMS_API const char *dctms_status_text(dctms_status status);
+DCTMS_API const char *dctms_kernels_name(void); /* "avx512-vnni", "avx2", "scalar", ... */
+
+/* ---- model ---- */
+
+/* Reads the header of a GGUF file (or of the first part of a split one). A file whose data is cut off opens: see data_missing. */
+DCTMS_API dctms_status dctms_model_open(const char *path, dctms_model **model, dctms_error *err);
+DCTMS_API void dctms_model_free(dctms_model *model);
+
+typedef struct dctms_model_info {
+    char arch[32], name[64], type_name[32]; /* type_name: the type of most weights, "Q4_0", ... */
+    uint64_t file_bytes, header_bytes, tensor_bytes, n_params, fingerprint;
+    uint32_t n_layer, n_embd, n_head, n_head_kv, n_vocab, n_ctx_train;
+    bool data_missing;
+} dctms_model_info;
+DCTMS_API dctms_status dctms_model_get_info(const dctms_model *model, dctms_model_info *info, dctms_error *err);
+
+/* Everything that the file's header holds, for people (json: one object). `all` also lists long arrays and every tensor. Works on files
+ * of architectures that cannot be run. */
+DCTMS_API dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx, dctms_error *err);
+
+/* ---- plan ---- */
+
+typedef enum dctms_logits { DCTMS_LOGITS_LAST, DCTMS_LOGITS_ALL } dctms_logits;
+
+typedef struct dctms_plan_params {
+    size_t struct_bytes;
+    uint32_t n_ctx;    /* N + M; 0: min(4096, trained) */
+    int32_t n_output;  /* M; 0: min(512, n_ctx / 2); -1: n_ctx / 2 */
+    uint32_t ubatch;   /* rows of a prefill chunk; 0: 512, never more than N */
+    uint32_t threads;  /* 0: what affinity and cgroup allow */
+    char type_k[8], type_v[8]; /* "f32", "f16", "bf16", "q8_0"; "" is f16 */
+    dctms_logits logits;
+    uint64_t memory_budget;    /* bytes; 0: none. Else the largest ubatch that fits */
+    uint64_t pack_nodes;       /* 0: default */
+    const char *profile_path;  /* a cost profile written by calibrate; NULL: built in */
+} dctms_plan_params;
+DCTMS_API dctms_plan_params dctms_plan_default_params(void);
+
+/* Compiles. DCTMS_NO_FIT names need and budget; DCTMS_USAGE a senseless bound (n_ctx <= n_output, ...). */
+DCTMS_API dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err);
+DCTMS_API dctms_status dctms_plan_load(const char *path, dctms_plan **plan, dctms_error *err);
+DCTMS_API dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_error *err);
+DCTMS_API void dctms_plan_free(dctms_plan *plan);
+
+/* Checks a plan with the independent verifier; model may be NULL. On a defect: DCTMS_BAD_FILE, and `defect` (may be NULL, 32 bytes) receives its code's
+ * name, for instance "OVERLAP". */
+DCTMS_API dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err);
+
+typedef enum dctms_plan_format { DCTMS_PLAN_TABLE, DCTMS_PLAN_TEXT, DCTMS_PLAN_JSON, DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE, DCTMS_PLAN_PAPER } dctms_plan_format;
+DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx, dctms_error *err);
+
+typedef struct dctms_plan_info {
+    uint64_t m_max_bytes, weights_bytes, kv_bytes, persistent_bytes, intermediate_bytes, runtime_bytes;
+    uint64_t available_bytes; /* memory this process could take now */
+    char available_source[128];
+    uint32_t n_ctx, n_input, n_output, ubatch, threads;
+    double compile_ms;
+    bool optimal; /* every phase */
+} dctms_plan_info;
+DCTMS_API dctms_status dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
+
+/* ---- session ---- */
+
+typedef enum dctms_alloc { DCTMS_ALLOC_PLANNED, DCTMS_ALLOC_DYNAMIC } dctms_alloc;
+
+typedef struct dctms_session_params {
+    size_t struct_bytes;
+    dctms_alloc alloc;  /* DYNAMIC: unfused graph, one malloc and free per tensor, KV grown by 256: for comparison */
+    bool mlock;         /* pin the reservation; failing is fatal */
+    bool force;         /* start even when M_max exceeds the available memory */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes of weights loaded; may be NULL */
+    void *progress_ctx;
+} dctms_session_params;
+DCTMS_API dctms_session_params dctms_session_default_params(void);
+
+/* Verifies the plan against a fresh trace, reserves M_max, builds the token tables, loads the weights, starts the workers, populates and touches
+ * every page, and runs one rehearsal step. To keep the peak at M_max it drops the model's header on the way: afterwards `model` can only be freed. */
+DCTMS_API dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params, dctms_session **session, dctms_error *err);
+DCTMS_API void dctms_session_free(dctms_session *session);
+
+/* Populates every page of the process and forbids it to obtain memory from now on: process-wide and irrevocable, for executables once all is open.
+ * *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt ends the process. */
+DCTMS_API dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err);
+
+/* The tokens evaluated so far. Rewind forgets those from `n` on. */
+DCTMS_API uint32_t dctms_session_n_tokens(const dctms_session *session);
+DCTMS_API dctms_status dctms_session_rewind(dctms_session *session, uint32_t n, dctms_error *err);
+
+/* Evaluates tokens after those there are. A prompt may bring the timeline to at most N, generation to N + M: DCTMS_BOUND names both numbers, and
+ * nothing is evaluated then. */
+DCTMS_API dctms_status dctms_session_eval(dctms_session *session, const dctms_token *tokens, uint32_t n, dctms_error *err);
+
+/* Evaluates generated tokens (the bound is N + M). */
+DCTMS_API dctms_status dctms_session_step(dctms_session *session, dctms_token token, dctms_error *err);
+
+/* f32[n_vocab] after the last token. With LOGITS_ALL, row i of the last chunk that was evaluated (at most ubatch rows). */
+DCTMS_API const float *dctms_session_logits(const dctms_session *session);
+DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, uint32_t row);
+DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
+
+/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. */
+DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special, dctms_error *err);
+
+typedef struct dctms_chat_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+} dctms_chat_message;
+
+/* "" means the file's own template, recognised; otherwise a family's name. Fails when neither is known, listing the names. */
+DCTMS_API dctms_status dctms_session_set_chat_template(dctms_session *session, const char *name, dctms_error *err);
+DCTMS_API bool dctms_session_has_chat_template(const dctms_session *session);
+
+/* Renders the whole conversation with the assistant's turn opened, keeps the prefix that the timeline already has, evaluates the rest. When it does
+ * not fit: DCTMS_BOUND, and the timeline is as it was. */
+DCTMS_API dctms_status dctms_session_chat(dctms_session *session, const dctms_chat_message *messages, uint32_t n, dctms_error *err);
+
+typedef struct dctms_logit_bias { dctms_token token; float bias; } dctms_logit_bias;
+
+/* Sampler chain in llama.cpp's order: logit bias, penalties, top_k, top_p, min_p, temperature, draw. temperature <= 0: greedy. */
+typedef struct dctms_gen_params {
+    size_t struct_bytes;
+    uint32_t n_predict;        /* at most M; 0: M */
+    float temperature, top_p, min_p;
+    int32_t top_k;             /* <= 0: off */
+    float repeat_penalty, presence_penalty, frequency_penalty;
+    int32_t repeat_last_n;     /* 0: off, -1: all */
+    uint64_t seed;
+    bool ignore_eos;
+    const dctms_logit_bias *bias;
+    uint32_t n_bias;           /* at most 64 */
+    const char *const *stop;   /* strings; at most 16, each under 256 bytes */
+    uint32_t n_stop;
+} dctms_gen_params;
+DCTMS_API dctms_gen_params dctms_gen_default_params(void); /* 0.8, top_k 40, top_p 0.95, min_p 0.05, penalties off, last_n 64, seed 0 */
+
+typedef enum dctms_finish { DCTMS_FINISH_STOP, DCTMS_FINISH_LENGTH, DCTMS_FINISH_WORD, DCTMS_FINISH_INTERRUPTED } dctms_finish;
+
+typedef struct dctms_result {
+    uint32_t n_prompt, n_predicted;
+    double prompt_ms, predicted_ms;
+    dctms_finish finish; /* an end token | M reached | a stop string | asked to stop */
+} dctms_result;
+
+/* Whole UTF-8 characters of the answer as they come; return false to stop. `token` is the one that completed the text, or UINT32_MAX. */
+typedef bool dctms_text_fn(void *ctx, dctms_token token, const char *text, size_t n);
+
+/* Generates from the logits there are until an end. `text` may be NULL. The generated tokens: dctms_session_generated. */
+DCTMS_API dctms_status dctms_session_generate(dctms_session *session, const dctms_gen_params *params, dctms_text_fn *text, void *ctx, dctms_result *result, dctms_error *err);
+DCTMS_API const dctms_token *dctms_session_generated(const dctms_session *session, uint32_t *n);
+DCTMS_API const char *dctms_session_text(const dctms_session *session, size_t *n); /* the whole answer, kept in planned memory */
+
+/* May be called from a signal handler. */
+DCTMS_API void dctms_session_interrupt(dctms_session *session);
+
+typedef struct dctms_memory {
+    uint64_t m_max_bytes, vm_hwm_bytes, vm_peak_bytes, vm_size_bytes, rss_anon_bytes, vm_swap_bytes;
+    uint64_t min_faults, maj_faults; /* since the session became ready */
+    bool sealed;
+} dctms_memory;
+DCTMS_API void dctms_session_memory(const dctms_session *session, dctms_memory *out);
+/* Begins the window in which faults are counted (after dctms_seal). */
+DCTMS_API void dctms_session_mark_ready(dctms_session *session);
+DCTMS_API uint64_t dctms_session_waits(const dctms_session *session);
+
+/* ---- tokens ---- */
+
+/* The tokenizer alone. Memory is its own. */
+DCTMS_API dctms_status dctms_tokenizer_open(const dctms_model *model, dctms_tokenizer **tokenizer, dctms_error *err);
+DCTMS_API void dctms_tokenizer_free(dctms_tokenizer *tokenizer);
+/* Writes at most cap ids; *n is the full count. */
+DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const char *text, size_t n_text, bool add_special, bool parse_special,
+                                      dctms_token *ids, size_t cap, size_t *n, dctms_error *err);
+DCTMS_API size_t dctms_token_text(const dctms_tokenizer *tokenizer, dctms_token id, bool special, char *out, size_t cap);
+/* A session's tokenizer; valid as long as the session. */
+DCTMS_API const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

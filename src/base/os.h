@@ -1,0 +1,105 @@
+/* base/os: the operating system, as little of it as we need. Linux and other POSIX systems differ only behind this header.
+ *
+ * Functions here never print and never allocate but by mapping pages.
+ */
+#ifndef DCT_BASE_OS_H
+#define DCT_BASE_OS_H
+
+#include <stdatomic.h>
+
+#include "base/status.h"
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+uint64_t dct_os_page_bytes(void);
+
+/* Private anonymous pages, zeroed, not yet populated; NULL when refused. */
+void *dct_os_map(size_t bytes);
+void dct_os_unmap(void *ptr, size_t bytes);
+
+/* One reservation aligned to `align` (a power of two of at least a page); nothing outside it stays mapped. */
+void *dct_os_map_aligned(size_t bytes, size_t align);
+
+/* Asks for huge pages; false when the system has none to give. Harmless either way. */
+bool dct_os_want_huge_pages(void *ptr, size_t bytes);
+
+/* Makes every page of the range present and writable without changing its content, and touches it. */
+dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err);
+
+/* Pins the range in memory. The message names RLIMIT_MEMLOCK, what it is and what is needed. */
+dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err);
+
+/* Populates every page that the process has mapped (program, libraries, data), so that none faults later. The calling
+ * thread's stack is touched down to `stack_bytes`. */
+void dct_os_populate_process(size_t stack_bytes);
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+typedef struct dct_file {
+    int fd;
+    uint64_t bytes; /* size when opened; 0 when not a regular file */
+} dct_file;
+
+/* Opens for reading; refuses what is not a regular file. The message carries path and reason. */
+dct_status dct_file_open(dct_file *file, const char *path, dct_err *err);
+void dct_file_close(dct_file *file);
+
+/* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */
+dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
+
+/* Writes a whole file by a temporary beside it and a rename, so a reader never sees half of it. */
+dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err);
+
+/* --- time, processor, counters ------------------------------------------------------------------------------------ */
+
+uint64_t dct_os_now_ns(void); /* monotonic */
+double dct_os_cpu_seconds(void); /* processor time of this process */
+
+/* How many workers this process should run: floor(min(affinity, cgroup quota)), at least 1. `source` (may be NULL)
+ * receives one line that says where the number comes from. `root` prefixes /proc and /sys paths (tests); NULL = "". */
+uint32_t dct_os_usable_cpus(const char *root, char *source, size_t source_bytes);
+
+typedef struct dct_mem_figures {
+    uint64_t vm_hwm, vm_peak, vm_size, rss_anon, rss_file, vm_swap; /* bytes, from /proc/self/status; 0 when unknown */
+    uint64_t min_faults, maj_faults;                                 /* since the process started */
+} dct_mem_figures;
+void dct_os_mem_figures(dct_mem_figures *out);
+
+/* Memory that this process could still take: min(MemAvailable, cgroup limit - use that cannot be reclaimed), v1 and v2,
+ * nested. `total` is the machine's or the limit's size. */
+typedef struct dct_mem_available {
+    uint64_t available_bytes, total_bytes;
+    char source[128]; /* "MemAvailable", "cgroup v2 memory.max (/a/b)", ... */
+} dct_mem_available;
+void dct_os_mem_available(const char *root, dct_mem_available *out);
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+typedef struct dct_thread {
+    uintptr_t handle;
+} dct_thread;
+
+/* Starts a thread whose stack is the caller's memory (16-byte aligned, at least 64 KiB). */
+dct_status dct_thread_start(dct_thread *thread, void (*main)(void *), void *arg, void *stack, size_t stack_bytes, dct_err *err);
+void dct_thread_join(dct_thread thread);
+
+/* Sleeps while *word == expected (may wake early). Wakes every sleeper on the word. */
+void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected);
+void dct_os_wake_word(_Atomic uint32_t *word);
+
+static inline void dct_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* --- the seal ----------------------------------------------------------------------------------------------------- */
+
+/* From now on no thread of this process can obtain memory: mmap, brk, mremap, mprotect, clone, fork, exec and their kin are
+ * refused (planning.md §6: brk answers 0, the rest EPERM or ENOMEM). Irrevocable. *enforced is false where the system has
+ * no such filter: the seal is then a promise. `kill` makes an attempt end the process instead (tests). */
+dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err);
+
+#endif

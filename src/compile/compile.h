@@ -1,0 +1,71 @@
+/* compile/compile: from traced graphs to a plan. Passes: fuse, order, schedule, lifetimes, pack, envelope; each a struct in,
+ * a struct out. compile.c is the list of them, top to bottom. */
+#ifndef DCT_COMPILE_COMPILE_H
+#define DCT_COMPILE_COMPILE_H
+
+#include "plan/plan.h"
+
+/* A machine's roofline. dct_profile_default() is built in; `dctms calibrate` measures another (opt-in). */
+typedef struct dct_profile {
+    double bytes_per_s_one, bytes_per_s_all; /* reading, one worker and all */
+    double macs_per_s_one, macs_per_s_all;   /* int8 multiply-accumulates */
+    double wait_us;                          /* one point of synchronisation */
+} dct_profile;
+const dct_profile *dct_profile_default(void);
+
+/* Things that the engine keeps in the envelope and that no graph shows: token tables, sampler state, stacks, heap. */
+typedef struct dct_extra_item {
+    dct_region region;  /* PERSISTENT or RUNTIME */
+    const char *name;
+    uint64_t bytes;
+    bool outside;
+} dct_extra_item;
+
+typedef struct dct_compile_params {
+    const dct_model *model;
+    const dct_hparams *hp;
+    dct_bounds bounds;
+    const dct_extra_item *extra;
+    uint32_t n_extra;
+    const dct_profile *profile;
+    uint64_t pack_nodes; /* node budget of the exact search; 0 = the default */
+    uint64_t staging_bytes; /* load-time staging: lies over kv and arena, which are unused then; checked to fit, else an item is added */
+} dct_compile_params;
+
+/* A complete plan in `arena`. */
+dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
+
+/* The largest ubatch (a power of two or the bound given, down to 1) whose M_max is at most `budget`. DCT_NO_FIT
+ * "needs at least X, budget Y" when none is; *least_bytes is X. */
+dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out, uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
+
+/* ---- pack: the packer alone ---- */
+typedef struct dct_pack_item {
+    uint64_t size, align; /* align a power of two */
+    uint32_t begin, end;  /* half-open lifetime, begin < end */
+    uint64_t offset;      /* result; input when fixed */
+    bool fixed;
+} dct_pack_item;
+
+typedef struct dct_pack_result {
+    uint64_t load, height, nodes;
+    bool optimal; /* height == load, or proven by search */
+    uint32_t at;  /* a time at which the load is reached */
+} dct_pack_result;
+
+/* Places items so that no two that are live together overlap; deterministic. Greedy portfolio; then an exact search
+ * within `nodes`, probing at the load first. `conflict`, when not NULL, is a symmetric n x n bit matrix that replaces the
+ * intervals (happens-before under concurrency). */
+dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, uint64_t nodes, dct_arena *arena, dct_pack_result *out, dct_err *err) DCT_MUST_CHECK;
+
+/* ---- the paper's view ---- */
+typedef struct dct_interval { uint32_t first, last; /* inclusive, as the paper */ uint64_t bytes; } dct_interval;
+
+/* Fewest buffers by greedy interval colouring (Golumbic 2004); color[n] receives 0..*n_buffers-1. *clique is the most
+ * intervals that meet at one step: equal to *n_buffers, which proves it. Order: by first, then by index. */
+dct_status dct_interval_color(const dct_interval *iv, uint32_t n, dct_arena *arena, uint32_t *color, uint32_t *n_buffers, uint32_t *clique, uint32_t *clique_step, dct_err *err) DCT_MUST_CHECK;
+
+/* The logical tensors of a decode step at the paper's grain: 16 a layer. *iv is in the arena. */
+dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n, dct_err *err) DCT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,57 @@
+/* exec/exec: runs a checked plan. A loop over steps: no allocation, no decision, no knowledge of models.
+ *
+ * exec/pool holds the workers. The caller's thread is worker 0. Waiting workers spin briefly, then sleep on a futex; a
+ * process that does nothing costs nothing.
+ *
+ * How a step is run by the workers: its control word holds (epoch, next piece); a worker claims a piece by compare-and-swap,
+ * which fails once the epoch moved on, so a worker that was descheduled for a long time can never run a piece of an old
+ * step. Nobody waits for such a worker: run() returns when the last step is complete.
+ */
+#ifndef DCT_EXEC_EXEC_H
+#define DCT_EXEC_EXEC_H
+
+#include "kernels/kernel.h"
+#include "verify/verify.h"
+
+typedef struct dct_pool dct_pool;
+typedef struct dct_exec dct_exec;
+
+/* Bytes of control state for a pool / an executor, to be planned as a runtime item. */
+uint64_t dct_pool_bytes(uint32_t n_workers);
+uint64_t dct_exec_bytes(const dct_plan *plan);
+
+/* Starts n_workers - 1 threads on stacks in `stacks` (stack_bytes each). `memory` holds the pool. */
+dct_status dct_pool_start(void *memory, uint32_t n_workers, void *stacks, size_t stack_bytes, dct_pool **out, dct_err *err) DCT_MUST_CHECK;
+void dct_pool_stop(dct_pool *pool);
+uint32_t dct_pool_workers(const dct_pool *pool);
+
+/* Loading and other work outside plans: fn(ctx, piece, worker) for every piece in [0, n_pieces), claimed by the workers. */
+void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t worker), void *ctx, uint32_t n_pieces);
+
+/* `reservation` is the base of the plan's reservation; `kernels` the table to use. */
+dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, void *reservation, const dct_kernels *kernels, dct_pool *pool, dct_exec **out, dct_err *err) DCT_MUST_CHECK;
+
+/* Runs one phase on n rows (1..rows) standing at positions pos0..pos0+n-1 of the caches. Inputs (ids, pos) must be in their
+ * places. Returns when every step is complete. */
+void dct_exec_run(dct_exec *exec, dct_phase_kind phase, uint32_t n, uint32_t pos0);
+
+/* Where a value lies. */
+void *dct_exec_value(dct_exec *exec, dct_phase_kind phase, dct_value_id id);
+
+/* Waits passed since the start (the plan's count, per run of a phase). */
+uint64_t dct_exec_waits(const dct_exec *exec);
+
+/* ---- one op alone: what steps are made of; the dynamic mode uses it as well ---- */
+typedef struct dct_op_run {
+    const dct_graph *graph;
+    const dct_op *op;
+    void *in[DCT_OP_MAX_IN], *out[DCT_OP_MAX_OUT]; /* addresses; NULL for absent */
+    void *scratch;                                  /* of this worker */
+    uint32_t n, pos0, n_workers;
+    const dct_kernels *kernels;
+} dct_op_run;
+
+uint32_t dct_op_pieces(const dct_op_run *run);
+void dct_op_piece(const dct_op_run *run, uint32_t piece);
+
+#endif

@@ -1,0 +1,129 @@
+/* plan/plan: the record that compile/ writes, verify/ checks and exec/ runs. Offsets and ids, no meaning hidden in pointers.
+ *
+ *   region      what lies in it                                                    offset of the region in the reservation
+ *   weights     packed weights                                                     |
+ *   kv          caches                                                             |  regions follow one another in this
+ *   persistent  rotary tables, token tables, logits, inputs, sampler state         |  order, each begins on a page
+ *   arena       intermediates of all phases, packed (the paper's M_intermediate)   |
+ *   runtime     worker stacks, library heap, plan record, ... ; items marked `outside` lie outside the reservation
+ *
+ * All phases share the arena. The same graph, bounds and profile give the same bytes on every machine.
+ */
+#ifndef DCT_PLAN_PLAN_H
+#define DCT_PLAN_PLAN_H
+
+#include "arch/arch.h"
+#include "ir/graph.h"
+
+enum { DCT_PLAN_VERSION = 1, DCT_PLAN_ALIGN = 64, DCT_PLAN_MAX_PHASES = 4 };
+
+typedef enum dct_region { DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT } dct_region;
+
+const char *dct_region_name(dct_region region); /* "weights", "kv", "persistent", "intermediate", "runtime" */
+
+typedef struct dct_bounds {
+    uint32_t n_ctx;      /* N + M */
+    uint32_t n_input;    /* N */
+    uint32_t n_output;   /* M */
+    uint32_t ubatch;     /* rows of prefill */
+    uint32_t slots;      /* rows of decode: 1 today */
+    uint32_t threads;
+    dct_dtype type_k, type_v;
+    dct_logits_mode logits;
+} dct_bounds;
+
+typedef struct dct_place {
+    dct_region region;
+    uint64_t offset;     /* from the start of the region */
+} dct_place;
+
+/* A step: ops that run one after another as a unit. ops[0] is cut into pieces that the workers of the step claim; whoever
+ * finishes the last piece runs the tail, ops[1..], alone; then the step is complete. Only a wait on a step's
+ * completion orders another step after it (a step of one worker is also ordered before later steps of the same worker). */
+enum { DCT_STEP_MAX_OPS = 4 };
+typedef struct dct_step {
+    uint32_t n_ops;
+    dct_op_id ops[DCT_STEP_MAX_OPS];
+    uint32_t worker_first, n_workers;
+    uint32_t wait_begin, n_waits; /* into the phase's waits: steps that must be complete before this one starts */
+    float est_us;                 /* cost model; not part of what is verified */
+} dct_step;
+
+typedef struct dct_certificate {
+    uint64_t load_bytes, height_bytes; /* height = load: proven optimal */
+    bool optimal;
+    uint32_t op;                       /* an op at which the load is reached */
+    uint32_t n_values;                 /* how many values are live there */
+    dct_value_id *values;
+    uint64_t nodes;                    /* spent by the exact search; 0 when a greedy order sufficed */
+} dct_certificate;
+
+typedef struct dct_phase {
+    char name[16];
+    dct_phase_kind kind;
+    uint32_t rows;
+    dct_graph graph;       /* fused */
+    dct_place *places;     /* one a value */
+    uint32_t n_steps;
+    dct_step *steps;       /* in the order every worker walks them */
+    uint32_t n_waits;
+    uint32_t *waits;       /* step numbers, lower than the step that waits */
+    dct_value_id *scratch; /* one an op: the value that holds its workers' scratch, or DCT_NONE */
+    uint32_t n_buffers;    /* distinct (offset, size) ranges of the arena */
+    dct_certificate cert;
+} dct_phase;
+
+typedef struct dct_item {
+    dct_region region;
+    char name[56];
+    uint64_t bytes;
+    bool outside;          /* counted, not in the reservation: program image, libraries, main stack, kernel pages */
+    uint64_t offset;       /* in its region; meaningless when outside */
+} dct_item;
+
+typedef struct dct_plan_weight { dct_weight w; uint64_t offset; } dct_plan_weight;
+typedef struct dct_plan_cache { dct_cache c; uint64_t offset; } dct_plan_cache;
+typedef struct dct_plan_table { dct_rope_table t; uint64_t offset, bytes; } dct_plan_table;
+
+typedef struct dct_plan {
+    char arch[32], model_name[64];
+    uint64_t fingerprint, file_bytes, tensor_bytes, n_params;
+    uint64_t profile_hash;          /* of the cost profile */
+    dct_bounds bounds;
+    uint32_t n_weights, n_caches, n_tables, n_items, n_phases;
+    dct_plan_weight *weights;       /* graphs of all phases index these three (value.ref) */
+    dct_plan_cache *caches;
+    dct_plan_table *tables;
+    dct_item *items;                /* sorted by region, then offset, outside last; items of a region add up to it */
+    dct_phase phases[DCT_PLAN_MAX_PHASES];
+    uint64_t region_offset[DCT_REGION_COUNT]; /* in the reservation */
+    uint64_t region_bytes[DCT_REGION_COUNT];  /* inside the reservation, whole pages */
+    uint64_t reserve_bytes;         /* of the reservation */
+    uint64_t outside_bytes;
+    uint64_t m_max_bytes;           /* reserve + outside */
+    /* The paper's view (plan/ and compile/ count it; --paper prints it). */
+    uint32_t paper_tensors, paper_buffers, paper_clique;
+    double est_ms_per_token, roofline_ms_per_token;
+} dct_plan;
+
+/* Named persistent and runtime items are found by their item name. 0 bytes and false when absent. */
+bool dct_plan_find_item(const dct_plan *plan, const char *name, uint64_t *reserve_offset, uint64_t *bytes);
+
+const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
+
+/* Offset in the reservation of a value of a phase (aliases resolved). */
+uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id);
+
+/* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
+dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err);
+
+/* Reads a plan file; untrusted: every count, id and offset is checked for range (not for meaning: verify does). */
+dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
+
+/* plan_dump / plan_svg: through a callback that takes pieces of text. */
+typedef void dct_text_fn(void *ctx, const char *text, size_t n);
+void dct_plan_dump_table(const dct_plan *plan, dct_text_fn *out, void *ctx);                /* the envelope, what `plan` prints */
+void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx);                 /* --text: items, phases, values, steps, certificate */
+void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
+
+#endif

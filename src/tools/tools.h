@@ -1,0 +1,31 @@
+/* tools/tools: work beside inference: pack, synth. Each is a function that takes plain parameters and reports by status. */
+#ifndef DCT_TOOLS_TOOLS_H
+#define DCT_TOOLS_TOOLS_H
+
+#include "base/dtype.h"
+
+/* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M", "Q5_K_M", ...).
+ * progress may be NULL. */
+typedef struct dct_synth_params {
+    const char *name; /* "qwen2.5-1.5b", ... */
+    const char *type;
+    const char *path;
+    uint64_t seed;
+    uint32_t threads;
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
+} dct_synth_params;
+dct_status dct_synth(const dct_synth_params *params, dct_err *err);
+const char *dct_synth_names(void);
+
+/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,...]; half-open), packs, writes it back with offsets. */
+typedef struct dct_packfile_params {
+    const char *path;
+    const char *output;   /* NULL: no output file */
+    uint64_t capacity;    /* 0: none */
+    uint64_t nodes;       /* 0: default */
+} dct_packfile_params;
+typedef struct dct_packfile_result { uint64_t n_items, load, height; bool optimal; } dct_packfile_result;
+dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
+
+#endif
