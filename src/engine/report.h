@@ -1,0 +1,24 @@
+/* engine/report: what plan and inspect print as JSON or text, through a callback. */
+#ifndef DCT_ENGINE_REPORT_H
+#define DCT_ENGINE_REPORT_H
+
+#include "plan/plan.h"
+
+/* Facts of this host and run that stand beside a plan and not in its file. */
+typedef struct dct_report_facts {
+    const char *model_path;
+    uint64_t hw_bytes, available_bytes;
+    const char *available_source;
+    double compile_ms;
+} dct_report_facts;
+
+/* One JSON object with the names of DESIGN §6 (jansson). */
+dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
+
+/* The paper's Table 1 for this plan: logical tensors, physical buffers, reduction, the clique that proves it, envelope terms. */
+dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
+
+/* What a model file holds. `all` also lists long arrays (tokens, merges) and is otherwise cut to a few elements. */
+dct_status dct_report_inspect(const dct_model *model, bool json, bool all, dct_text_fn *out, void *ctx, dct_err *err);
+
+#endif
