@@ -1,6 +1,10 @@
 /* text/chat: chat templates of the known families. The file's own template is recognised by its markers; its Jinja is not evaluated here.
  *
  * Rendering goes straight to pieces that say whether special tokens are parsed in them, so what a user writes can never become a control token.
+ * Encode all pieces together with dct_tokenizer_encode_parts: one piece at a time would give other tokens at the seams.
+ *
+ * BOS stands exactly once at the front: no piece ever begins with it, and encoding with add_special = true adds it when the file says so. When the
+ * file says add_bos = false and yet its template writes bos_token (dct_chat_writes_bos), the caller puts special->bos first.
  */
 #ifndef DCT_TEXT_CHAT_H
 #define DCT_TEXT_CHAT_H
@@ -15,6 +19,9 @@ dct_chat_family dct_chat_recognise(dct_str jinja);
 bool dct_chat_family_of_name(const char *name, dct_chat_family *family);
 const char *dct_chat_family_name(dct_chat_family family);
 const char *dct_chat_names(void); /* comma-separated, for messages */
+
+/* Whether the template itself writes the BOS token. */
+bool dct_chat_writes_bos(dct_str jinja);
 
 typedef struct dct_chat_message {
     const char *role; /* "system", "user", "assistant" */

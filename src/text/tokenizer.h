@@ -44,6 +44,16 @@ uint64_t dct_tokenizer_scratch_bytes(const dct_tokenizer *t, uint64_t n_text);
 dct_status dct_tokenizer_encode(const dct_tokenizer *t, const char *text, uint64_t n_text, bool add_special, bool parse_special, void *scratch,
                                 dct_token *ids, uint64_t cap, uint64_t *n, dct_err *err) DCT_MUST_CHECK;
 
+/* A chat is one text of parts, some written by the template and some by people. Bytes [end of the part before, end) are one part.
+ * The whole is tokenized as one text (words, merges and SPM's prefix space cross the seams), but a control token is only seen
+ * where all of its bytes lie in parts with parse_special. The last end is n_text. */
+typedef struct dct_text_part {
+    uint64_t end;
+    bool parse_special;
+} dct_text_part;
+dct_status dct_tokenizer_encode_parts(const dct_tokenizer *t, const char *text, uint64_t n_text, const dct_text_part *parts, uint64_t n_parts,
+                                      bool add_special, void *scratch, dct_token *ids, uint64_t cap, uint64_t *n, dct_err *err) DCT_MUST_CHECK;
+
 /* Bytes of one token's text (at most dct_tokenizer_longest), not always whole UTF-8. Control tokens give nothing unless `special`. */
 uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special, char *out);
 /* As above when the token stands first in its text: SPM drops the prefix space that it added. */
