@@ -21,7 +21,7 @@ typedef enum dct_kind { DCT_KIND_WEIGHT, DCT_KIND_KV, DCT_KIND_PERSISTENT, DCT_K
 
 /* How the elements of a value lie in memory. */
 typedef enum dct_format {
-    DCT_FMT_F32,    /* rows of `cols` floats */
+    DCT_FMT_F32,    /* rows of `cols` floats; also weights that are vectors (norms, biases), widened at load */
     DCT_FMT_I32,    /* rows of `cols` int32 */
     DCT_FMT_Q8,     /* rows of quantised activations: dct_q8_row_bytes(cols) each (kernels/kernel.h) */
     DCT_FMT_WEIGHT, /* packed tiles of weight `weight_id` (kernels/layout.h) */
@@ -147,6 +147,9 @@ dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c);
 dct_value_id dct_graph_table(dct_graph *g, const dct_rope_table *t); /* finds an equal one first */
 dct_value_id dct_graph_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows, uint32_t cols);
 
+/* Makes a value the phase's output: its kind becomes DCT_KIND_OUTPUT and g->logits names it. */
+void dct_graph_output(dct_graph *g, dct_value_id id);
+
 /* Appends an op whose outputs exist already; sets their producer. Shapes are checked by dct_graph_check. */
 dct_op_id dct_graph_op(dct_graph *g, const dct_op *op);
 
@@ -171,7 +174,8 @@ dct_status dct_graph_check(const dct_graph *g, dct_err *err) DCT_MUST_CHECK;
 /* Bytes of one row of a value; 0 for formats without rows. */
 uint64_t dct_value_row_bytes(const dct_value *v);
 
-/* Bytes of scratch that op needs for each worker in a phase of `rows` rows, over the largest instruction set. */
+/* Bytes of scratch that op needs for each worker, over the largest instruction set: attention what its kernels say,
+ * LINEAR_GLU its tiles, NORM_QUANT one row of floats, others none. */
 uint64_t dct_op_scratch_bytes(const dct_graph *g, const dct_op *op);
 
 #endif

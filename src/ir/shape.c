@@ -1,0 +1,515 @@
+/* ir/shape: dct_graph_check. Every op of a graph, logical or fused, against what ops.def says of its kind: how many inputs
+ * and outputs, what lies in them, which rows and columns, in which order values are defined, read and overwritten. A graph
+ * may come from a plan file, so no index or count in it is trusted before it was compared. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "ir/graph.h"
+#include "kernels/kernel.h"
+
+/* The op that is being judged. */
+typedef struct subject {
+    const dct_graph *g;
+    const dct_op *op;
+    dct_op_id id;
+    dct_err *err;
+} subject;
+
+DCT_PRINTF(2, 3) static dct_status refuse(const subject *s, const char *format, ...) {
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0) text[0] = '\0';
+    const char *kind = (uint32_t)s->op->kind < DCT_OP_COUNT ? dct_op_info_of(s->op->kind)->name : "?";
+    return dct_fail(s->err, DCT_BUG, "op %u (%s, layer %d): %s", s->id, kind, s->op->layer, text);
+}
+
+#define TRY(call)                                     \
+    do {                                              \
+        dct_status try_status = (call);               \
+        if (try_status != DCT_OK) return try_status;  \
+    } while (0)
+
+/* ---- what an input or output must be; the generic pass has checked that ids are in range ---- */
+
+static bool has_in(const subject *s, uint32_t i) { return i < s->op->n_in && s->op->in[i] != DCT_NONE; }
+static bool has_out(const subject *s, uint32_t i) { return i < s->op->n_out && s->op->out[i] != DCT_NONE; }
+
+static dct_status shape_is(const subject *s, const char *what, uint32_t i, dct_value_id id, dct_format format, uint64_t rows, uint64_t cols) {
+    const dct_value *v = &s->g->values[id];
+    if (v->format != format) return refuse(s, "%s %u '%s' has format %d, expected %d", what, i, v->name, (int)v->format, (int)format);
+    if (v->rows != rows || v->cols != cols) {
+        return refuse(s, "%s %u '%s' is [%u, %u], expected [%llu, %llu]", what, i, v->name, v->rows, v->cols, (unsigned long long)rows,
+                      (unsigned long long)cols);
+    }
+    return DCT_OK;
+}
+
+static dct_status in_is(const subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
+    if (!has_in(s, i)) return refuse(s, "input %u is absent", i);
+    return shape_is(s, "input", i, s->op->in[i], format, rows, cols);
+}
+
+static dct_status out_is(const subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
+    if (!has_out(s, i)) return refuse(s, "output %u is absent", i);
+    return shape_is(s, "output", i, s->op->out[i], format, rows, cols);
+}
+
+/* Input i, of whatever shape. */
+static dct_status in_any(const subject *s, uint32_t i, dct_format format, const dct_value **v) {
+    if (!has_in(s, i)) return refuse(s, "input %u is absent", i);
+    *v = &s->g->values[s->op->in[i]];
+    if ((*v)->format != format) return refuse(s, "input %u '%s' has format %d, expected %d", i, (*v)->name, (int)(*v)->format, (int)format);
+    return DCT_OK;
+}
+
+static dct_status in_matrix(const subject *s, uint32_t i, const dct_weight **w) {
+    const dct_value *v;
+    TRY(in_any(s, i, DCT_FMT_WEIGHT, &v));
+    *w = &s->g->weights[v->ref];
+    return DCT_OK;
+}
+
+/* A vector of n floats: a norm or a bias. */
+static dct_status in_vector(const subject *s, uint32_t i, uint64_t n) {
+    TRY(in_is(s, i, DCT_FMT_F32, 1, n));
+    if (s->g->values[s->op->in[i]].kind != DCT_KIND_WEIGHT) return refuse(s, "input %u is not a weight", i);
+    return DCT_OK;
+}
+
+static dct_status in_bias(const subject *s, uint32_t i, uint64_t n) { return has_in(s, i) ? in_vector(s, i, n) : DCT_OK; }
+
+static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_cache **cache) {
+    const dct_value *v;
+    TRY(in_any(s, i, DCT_FMT_KV, &v));
+    const dct_cache *c = &s->g->caches[v->ref];
+    uint32_t dim = is_k ? s->op->p.head_dim : s->op->p.head_dim_v;
+    if (c->is_k != is_k) return refuse(s, "input %u '%s' is the wrong one of K and V", i, v->name);
+    if (c->n_head_kv != s->op->p.n_head_kv || c->head_dim != dim) {
+        return refuse(s, "input %u '%s' holds %u heads of %u, expected %u of %u", i, v->name, c->n_head_kv, c->head_dim, s->op->p.n_head_kv, dim);
+    }
+    *cache = c;
+    return DCT_OK;
+}
+
+/* ---- the rules, one function a kind or family of kinds ---- */
+
+static dct_status check_embed(const subject *s) {
+    const dct_value *ids;
+    const dct_weight *w;
+    TRY(in_any(s, 0, DCT_FMT_I32, &ids));
+    TRY(in_matrix(s, 1, &w));
+    TRY(in_is(s, 0, DCT_FMT_I32, ids->rows, 1));
+    return out_is(s, 0, DCT_FMT_F32, ids->rows, w->n_cols);
+}
+
+/* RMS_NORM and NORM_QUANT. */
+static dct_status check_norm(const subject *s, dct_format out_format) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    uint32_t group = s->op->p.group;
+    if (group == 0 || x->cols % group != 0) return refuse(s, "groups of %u do not divide %u columns", group, x->cols);
+    if (out_format == DCT_FMT_Q8 && x->cols % 32 != 0) return refuse(s, "%u columns are not whole blocks of 32", x->cols);
+    TRY(in_vector(s, 1, group));
+    return out_is(s, 0, out_format, x->rows, x->cols);
+}
+
+static dct_status check_quant(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    if (x->cols % 32 != 0) return refuse(s, "%u columns are not whole blocks of 32", x->cols);
+    return out_is(s, 0, DCT_FMT_Q8, x->rows, x->cols);
+}
+
+/* x of input 0 against the matrix of input i: the format that its type takes, its columns. */
+static dct_status check_factor(const subject *s, uint32_t i, const dct_weight **w, uint32_t *rows) {
+    TRY(in_matrix(s, i, w));
+    if (!has_in(s, 0)) return refuse(s, "input 0 is absent");
+    *rows = s->g->values[s->op->in[0]].rows;
+    return in_is(s, 0, dct_dtype_is_float((*w)->type) ? DCT_FMT_F32 : DCT_FMT_Q8, *rows, (*w)->n_cols);
+}
+
+static dct_status check_linear(const subject *s) {
+    const dct_weight *w;
+    uint32_t rows;
+    TRY(check_factor(s, 1, &w, &rows));
+    TRY(in_bias(s, 2, w->n_rows));
+    return out_is(s, 0, DCT_FMT_F32, rows, w->n_rows);
+}
+
+static dct_status check_linear_multi(const subject *s) {
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i == 2 && !has_in(s, 3) && !has_out(s, 2) && !has_in(s, 6)) break;
+        const dct_weight *w;
+        uint32_t rows;
+        TRY(check_factor(s, 1 + i, &w, &rows));
+        TRY(in_bias(s, 4 + i, w->n_rows));
+        TRY(out_is(s, i, DCT_FMT_F32, rows, w->n_rows));
+    }
+    return DCT_OK;
+}
+
+static dct_status check_linear_add(const subject *s) {
+    const dct_weight *w;
+    uint32_t rows;
+    TRY(check_factor(s, 1, &w, &rows));
+    TRY(in_is(s, 2, DCT_FMT_F32, rows, w->n_rows));
+    TRY(in_bias(s, 3, w->n_rows));
+    return out_is(s, 0, DCT_FMT_F32, rows, w->n_rows);
+}
+
+static dct_status check_linear_glu(const subject *s) {
+    const dct_weight *gate, *up;
+    uint32_t rows;
+    TRY(check_factor(s, 1, &gate, &rows));
+    TRY(check_factor(s, 2, &up, &rows));
+    if (gate->n_rows != up->n_rows) return refuse(s, "gate has %u rows, up has %u", gate->n_rows, up->n_rows);
+    if (s->op->p.act > DCT_ACT_GELU_TANH) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    return out_is(s, 0, DCT_FMT_F32, rows, gate->n_rows);
+}
+
+/* The table (input i) and the positions (input i + 1) of a rotation. */
+static dct_status check_rotation(const subject *s, uint32_t i, uint32_t rows) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *table;
+    TRY(in_any(s, i, DCT_FMT_F32, &table));
+    if (table->kind != DCT_KIND_PERSISTENT) return refuse(s, "input %u '%s' is not a rotary table", i, table->name);
+    if (p->n_rot == 0 || p->n_rot % 2 != 0 || p->n_rot > p->head_dim) return refuse(s, "rotates %u of %u elements", p->n_rot, p->head_dim);
+    if (table->cols != p->n_rot) return refuse(s, "table '%s' is for %u elements, expected %u", table->name, table->cols, p->n_rot);
+    if (p->rope_style > DCT_ROPE_MROPE) return refuse(s, "rotation style %d is unknown", (int)p->rope_style);
+    for (int k = 0; k < 4; k++) {
+        if (p->sections[k] < 0) return refuse(s, "section %d is negative", k);
+    }
+    return in_is(s, i + 1, DCT_FMT_I32, rows, 4);
+}
+
+static dct_status check_rope(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    TRY(in_is(s, 0, DCT_FMT_F32, x->rows, (uint64_t)s->op->p.n_head * s->op->p.head_dim));
+    TRY(check_rotation(s, 1, x->rows));
+    return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
+}
+
+/* k (input i), v (input i + 1) of `rows` rows and the two caches (from input c) that they go to. */
+static dct_status check_store(const subject *s, uint32_t i, uint32_t c, uint32_t rows) {
+    const dct_op_params *p = &s->op->p;
+    const dct_cache *kc, *vc;
+    TRY(in_is(s, i, DCT_FMT_F32, rows, (uint64_t)p->n_head_kv * p->head_dim));
+    TRY(in_is(s, i + 1, DCT_FMT_F32, rows, (uint64_t)p->n_head_kv * p->head_dim_v));
+    TRY(in_cache(s, c, true, &kc));
+    TRY(in_cache(s, c + 1, false, &vc));
+    if (kc->n_ctx != vc->n_ctx || kc->layer != vc->layer) return refuse(s, "K and V caches do not belong together");
+    return DCT_OK;
+}
+
+static dct_status check_kv_store(const subject *s) {
+    const dct_value *k;
+    TRY(in_any(s, 0, DCT_FMT_F32, &k));
+    return check_store(s, 0, 2, k->rows);
+}
+
+static dct_status check_rope_kv(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *q;
+    TRY(in_any(s, 0, DCT_FMT_F32, &q));
+    TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
+    TRY(check_store(s, 1, 5, q->rows));
+    TRY(check_rotation(s, 3, q->rows));
+    TRY(in_bias(s, 7, p->head_dim));
+    TRY(in_bias(s, 8, p->head_dim));
+    return out_is(s, 0, DCT_FMT_F32, q->rows, q->cols);
+}
+
+static dct_status check_heads(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    if (p->n_head == 0 || p->n_head_kv == 0 || p->n_head % p->n_head_kv != 0) {
+        return refuse(s, "%u query heads do not share %u key heads evenly", p->n_head, p->n_head_kv);
+    }
+    if (p->head_dim == 0 || p->head_dim_v == 0) return refuse(s, "heads of %u and %u elements", p->head_dim, p->head_dim_v);
+    return DCT_OK;
+}
+
+/* Columns of the partials of a row: (maximum, sum, accumulator) a part and head. Cannot overflow once n_part was bounded
+ * by a cache, but is compared with u32 columns in any case. */
+static uint64_t part_cols(const dct_op_params *p) {
+    uint64_t cols;
+    if (!dct_mul_u64((uint64_t)p->n_head * p->n_part, (uint64_t)p->head_dim_v + 2, &cols)) return UINT64_MAX;
+    return cols;
+}
+
+static dct_status check_attn(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *q;
+    const dct_cache *kc, *vc;
+    TRY(check_heads(s));
+    TRY(in_any(s, 0, DCT_FMT_F32, &q));
+    TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
+    TRY(in_cache(s, 1, true, &kc));
+    TRY(in_cache(s, 2, false, &vc));
+    if (kc->n_ctx != vc->n_ctx) return refuse(s, "K and V caches hold %u and %u positions", kc->n_ctx, vc->n_ctx);
+    if (s->op->kind == DCT_OP_ATTN) return out_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim_v);
+    if (p->n_part != dct_div_up(kc->n_ctx, DCT_PART_POSITIONS)) return refuse(s, "%u parts for %u positions", p->n_part, kc->n_ctx);
+    return out_is(s, 0, DCT_FMT_F32, q->rows, part_cols(p));
+}
+
+static dct_status check_attn_merge(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *parts;
+    TRY(check_heads(s));
+    TRY(in_any(s, 0, DCT_FMT_F32, &parts));
+    TRY(in_is(s, 0, DCT_FMT_F32, parts->rows, part_cols(p)));
+    return out_is(s, 0, DCT_FMT_F32, parts->rows, (uint64_t)p->n_head * p->head_dim_v);
+}
+
+/* GLU and ADD: two of one shape make a third. */
+static dct_status check_pair(const subject *s) {
+    const dct_value *a;
+    TRY(in_any(s, 0, DCT_FMT_F32, &a));
+    TRY(in_is(s, 1, DCT_FMT_F32, a->rows, a->cols));
+    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_GELU_TANH) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    return out_is(s, 0, DCT_FMT_F32, a->rows, a->cols);
+}
+
+static dct_status check_last_row(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    return out_is(s, 0, DCT_FMT_F32, 1, x->cols);
+}
+
+static dct_status check_softcap(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    if (!(s->op->p.softcap > 0)) return refuse(s, "cap %g is not positive", (double)s->op->p.softcap);
+    return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
+}
+
+static dct_status check_shapes(const subject *s) {
+    switch (s->op->kind) {
+        case DCT_OP_EMBED: return check_embed(s);
+        case DCT_OP_RMS_NORM: return check_norm(s, DCT_FMT_F32);
+        case DCT_OP_NORM_QUANT: return check_norm(s, DCT_FMT_Q8);
+        case DCT_OP_QUANT: return check_quant(s);
+        case DCT_OP_LINEAR: return check_linear(s);
+        case DCT_OP_LINEAR_MULTI: return check_linear_multi(s);
+        case DCT_OP_LINEAR_ADD: return check_linear_add(s);
+        case DCT_OP_LINEAR_GLU: return check_linear_glu(s);
+        case DCT_OP_ROPE: return check_rope(s);
+        case DCT_OP_KV_STORE: return check_kv_store(s);
+        case DCT_OP_ROPE_KV: return check_rope_kv(s);
+        case DCT_OP_ATTN:
+        case DCT_OP_ATTN_PART: return check_attn(s);
+        case DCT_OP_ATTN_MERGE: return check_attn_merge(s);
+        case DCT_OP_GLU:
+        case DCT_OP_ADD: return check_pair(s);
+        case DCT_OP_LAST_ROW: return check_last_row(s);
+        case DCT_OP_SOFTCAP: return check_softcap(s);
+        case DCT_OP_COUNT: break;
+    }
+    return refuse(s, "unknown kind %d", (int)s->op->kind);
+}
+
+/* ---- what holds for ops of every kind ---- */
+
+static bool op_reads(const dct_op *op, dct_value_id id) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] == id) return true;
+    }
+    return false;
+}
+
+/* Counts, ids, and that each input was defined before and each output here. */
+static dct_status check_wiring(const subject *s) {
+    const dct_op *op = s->op;
+    if ((uint32_t)op->kind >= DCT_OP_COUNT) return refuse(s, "unknown kind %d", (int)op->kind);
+    const dct_op_info *info = dct_op_info_of(op->kind);
+    if (op->n_in < info->in_min || op->n_in > info->in_max) return refuse(s, "%u inputs, expected %u to %u", op->n_in, info->in_min, info->in_max);
+    if (op->n_out > info->n_out) return refuse(s, "%u outputs, expected %u", op->n_out, info->n_out);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] == DCT_NONE) continue;
+        if (op->in[i] >= s->g->n_values) return refuse(s, "input %u is value %u of %u", i, op->in[i], s->g->n_values);
+        const dct_value *v = &s->g->values[op->in[i]];
+        bool made = v->kind == DCT_KIND_INTERMEDIATE || v->kind == DCT_KIND_OUTPUT;
+        if (made && (v->producer == DCT_NONE || v->producer >= s->id)) return refuse(s, "input %u '%s' is read before it is defined", i, v->name);
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (op->out[i] == DCT_NONE) continue;
+        if (op->out[i] >= s->g->n_values) return refuse(s, "output %u is value %u of %u", i, op->out[i], s->g->n_values);
+        const dct_value *v = &s->g->values[op->out[i]];
+        if (v->kind != DCT_KIND_INTERMEDIATE && v->kind != DCT_KIND_OUTPUT) return refuse(s, "output %u '%s' is not a value that ops make", i, v->name);
+        if (v->producer != s->id) return refuse(s, "output %u '%s' is produced elsewhere (op %u)", i, v->name, v->producer);
+        for (uint32_t j = 0; j < i; j++) {
+            if (op->out[j] == op->out[i]) return refuse(s, "output %u '%s' is produced twice", i, v->name);
+        }
+    }
+    return DCT_OK;
+}
+
+static dct_status no_reader_after(const subject *s, dct_value_id id, const char *why) {
+    for (dct_op_id k = s->id + 1; k < s->g->n_ops; k++) {
+        if (op_reads(&s->g->ops[k], id)) return refuse(s, "'%s' is read by op %u after %s", s->g->values[id].name, k, why);
+    }
+    return DCT_OK;
+}
+
+/* A result in the bytes of an input: where ops.def allows it, of the same size, and nobody reads the input later. */
+static dct_status check_alias(const subject *s, uint32_t i) {
+    const dct_value *out = &s->g->values[s->op->out[i]];
+    if (out->alias_of == DCT_NONE) return DCT_OK;
+    int inplace = dct_op_info_of(s->op->kind)->inplace;
+    if (i != 0 || inplace < 0 || !has_in(s, (uint32_t)inplace) || s->op->in[inplace] != out->alias_of) {
+        return refuse(s, "output '%s' may not lie in the bytes of value %u", out->name, out->alias_of);
+    }
+    const dct_value *in = &s->g->values[out->alias_of];
+    if (in->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "'%s' would overwrite '%s', which is no intermediate", out->name, in->name);
+    if (in->bytes != out->bytes) return refuse(s, "'%s' and '%s' differ in size", out->name, in->name);
+    return no_reader_after(s, out->alias_of, "it was overwritten");
+}
+
+/* Inputs that the op writes: caches, and values nobody reads later. */
+static dct_status check_written_inputs(const subject *s) {
+    for (uint32_t i = 0; i < s->op->n_in; i++) {
+        dct_value_id id = s->op->in[i];
+        if (id == DCT_NONE || !dct_op_writes_input(s->op->kind, i)) continue;
+        const dct_value *v = &s->g->values[id];
+        if (v->kind == DCT_KIND_KV) continue;
+        if (v->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "would overwrite '%s', which is no intermediate", v->name);
+        TRY(no_reader_after(s, id, "it was overwritten"));
+    }
+    return DCT_OK;
+}
+
+static bool op_writes(const dct_op *op, dct_value_id id) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] == id && dct_op_writes_input(op->kind, i)) return true;
+    }
+    return false;
+}
+
+/* Attention reads a cache only after the rows of this run were stored in it. */
+static dct_status check_caches_stored(const subject *s) {
+    if (s->op->kind != DCT_OP_ATTN && s->op->kind != DCT_OP_ATTN_PART) return DCT_OK;
+    for (uint32_t i = 1; i <= 2; i++) {
+        dct_op_id k = s->id;
+        while (k > 0 && !op_writes(&s->g->ops[k - 1], s->op->in[i])) k--;
+        if (k == 0) return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
+    }
+    return DCT_OK;
+}
+
+static dct_status check_op(const subject *s) {
+    TRY(check_shapes(s));
+    TRY(check_written_inputs(s));
+    TRY(check_caches_stored(s));
+    for (uint32_t i = 0; i < s->op->n_out; i++) {
+        if (s->op->out[i] != DCT_NONE) TRY(check_alias(s, i));
+    }
+    return DCT_OK;
+}
+
+/* ---- values ---- */
+
+/* What a value must weigh, from its shape or from the item that it stands for. */
+static bool expected_bytes(const dct_graph *g, const dct_value *v, uint64_t *bytes) {
+    switch (v->format) {
+        case DCT_FMT_WEIGHT: *bytes = g->weights[v->ref].bytes; return true;
+        case DCT_FMT_KV: *bytes = g->caches[v->ref].bytes; return true;
+        default: return dct_mul_u64(dct_value_row_bytes(v), v->rows, bytes) && dct_align_u64(*bytes, 64, bytes);
+    }
+}
+
+static dct_status check_weight(const dct_graph *g, const dct_value *v, dct_err *err) {
+    if (v->ref >= g->n_weights) return dct_fail(err, DCT_BUG, "value '%s' is weight %u of %u", v->name, v->ref, g->n_weights);
+    const dct_weight *w = &g->weights[v->ref];
+    if ((uint32_t)w->type >= DCT_TYPE_COUNT || memchr(w->tensor, '\0', sizeof w->tensor) == NULL) {
+        return dct_fail(err, DCT_BUG, "weight %u has no valid name or type", v->ref);
+    }
+    dct_format format = w->is_vector ? DCT_FMT_F32 : DCT_FMT_WEIGHT;
+    if (v->format != format || v->rows != w->n_rows || v->cols != w->n_cols || (w->is_vector && w->n_rows != 1)) {
+        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its weight", v->name);
+    }
+    return DCT_OK;
+}
+
+static dct_status check_cache(const dct_graph *g, const dct_value *v, dct_err *err) {
+    if (v->ref >= g->n_caches) return dct_fail(err, DCT_BUG, "value '%s' is cache %u of %u", v->name, v->ref, g->n_caches);
+    const dct_cache *c = &g->caches[v->ref];
+    if (v->format != DCT_FMT_KV || (uint32_t)c->type >= DCT_TYPE_COUNT || v->rows != c->n_ctx || v->cols != (uint64_t)c->n_head_kv * c->head_dim) {
+        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its cache", v->name);
+    }
+    return DCT_OK;
+}
+
+static dct_status check_table(const dct_graph *g, const dct_value *v, dct_err *err) {
+    if (v->ref == DCT_NONE) return DCT_OK; /* persistent, but no table */
+    if (v->ref >= g->n_tables) return dct_fail(err, DCT_BUG, "value '%s' is table %u of %u", v->name, v->ref, g->n_tables);
+    const dct_rope_table *t = &g->tables[v->ref];
+    if (v->format != DCT_FMT_F32 || v->rows != t->n_ctx || v->cols != t->n_rot || memchr(t->factors_tensor, '\0', sizeof t->factors_tensor) == NULL) {
+        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its table", v->name);
+    }
+    return DCT_OK;
+}
+
+static dct_status check_value(const dct_graph *g, dct_value_id id, dct_err *err) {
+    const dct_value *v = &g->values[id];
+    if (memchr(v->name, '\0', sizeof v->name) == NULL) return dct_fail(err, DCT_BUG, "value %u has no valid name", id);
+    if ((uint32_t)v->kind > DCT_KIND_OUTPUT || (uint32_t)v->format > DCT_FMT_BYTES) {
+        return dct_fail(err, DCT_BUG, "value '%s' has kind %d, format %d", v->name, (int)v->kind, (int)v->format);
+    }
+    if (v->rows == 0 || v->cols == 0) return dct_fail(err, DCT_BUG, "value '%s' is empty", v->name);
+    bool made = v->kind == DCT_KIND_INTERMEDIATE || v->kind == DCT_KIND_OUTPUT;
+    if (made ? v->producer >= g->n_ops : v->producer != DCT_NONE || v->alias_of != DCT_NONE) {
+        return dct_fail(err, DCT_BUG, "value '%s' has producer %u of %u ops", v->name, v->producer, g->n_ops);
+    }
+    if ((v->format == DCT_FMT_WEIGHT) && v->kind != DCT_KIND_WEIGHT) return dct_fail(err, DCT_BUG, "value '%s' is not a weight", v->name);
+    if ((v->format == DCT_FMT_KV) && v->kind != DCT_KIND_KV) return dct_fail(err, DCT_BUG, "value '%s' is not a cache", v->name);
+    if (v->kind == DCT_KIND_WEIGHT) TRY(check_weight(g, v, err));
+    if (v->kind == DCT_KIND_KV) TRY(check_cache(g, v, err));
+    if (v->kind == DCT_KIND_PERSISTENT) TRY(check_table(g, v, err));
+    uint64_t bytes;
+    if (!expected_bytes(g, v, &bytes) || v->bytes != bytes) {
+        return dct_fail(err, DCT_BUG, "value '%s' of [%u, %u] cannot have %llu bytes", v->name, v->rows, v->cols, (unsigned long long)v->bytes);
+    }
+    return DCT_OK;
+}
+
+/* The op that a made value names as its producer must have it among its outputs. */
+static dct_status check_producer(const dct_graph *g, dct_value_id id, dct_err *err) {
+    const dct_value *v = &g->values[id];
+    if (v->producer == DCT_NONE) return DCT_OK;
+    const dct_op *op = &g->ops[v->producer];
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (op->out[i] == id) return DCT_OK;
+    }
+    return dct_fail(err, DCT_BUG, "value '%s' is not made by op %u, its producer", v->name, v->producer);
+}
+
+static dct_status check_ends(const dct_graph *g, dct_err *err) {
+    if (g->rows == 0) return dct_fail(err, DCT_BUG, "a phase of no rows");
+    if (g->ids >= g->n_values || g->pos >= g->n_values) return dct_fail(err, DCT_BUG, "the graph has no inputs");
+    const dct_value *ids = &g->values[g->ids], *pos = &g->values[g->pos];
+    if (ids->kind != DCT_KIND_INPUT || ids->format != DCT_FMT_I32 || pos->kind != DCT_KIND_INPUT || pos->format != DCT_FMT_I32) {
+        return dct_fail(err, DCT_BUG, "the inputs of the graph are not int32 inputs");
+    }
+    if (g->logits == DCT_NONE) return DCT_OK;
+    if (g->logits >= g->n_values || g->values[g->logits].kind != DCT_KIND_OUTPUT || g->values[g->logits].format != DCT_FMT_F32) {
+        return dct_fail(err, DCT_BUG, "the output of the graph is value %u, which is none", g->logits);
+    }
+    return DCT_OK;
+}
+
+dct_status dct_graph_check(const dct_graph *g, dct_err *err) {
+    if (g->status != DCT_OK) {
+        if (err != NULL) *err = g->err;
+        return g->status;
+    }
+    for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_value(g, id, err));
+    TRY(check_ends(g, err));
+    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_wiring(&(subject){g, &g->ops[id], id, err}));
+    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_op(&(subject){g, &g->ops[id], id, err}));
+    for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_producer(g, id, err));
+    return DCT_OK;
+}
