@@ -99,7 +99,8 @@ static inline void dct_cpu_relax(void) {
 
 /* From now on no thread of this process can obtain memory: mmap, brk, mremap, mprotect, clone, fork, exec and their kin are
  * refused (planning.md §6: brk answers 0, the rest EPERM or ENOMEM). Irrevocable. *enforced is false where the system has
- * no such filter: the seal is then a promise. `kill` makes an attempt end the process instead (tests). */
+ * no such filter: the seal is then a promise. The main stack is held at the size it has: dct_os_populate_process makes it as
+ * large as needed before. `kill` makes an attempt end the process instead (tests). */
 dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err);
 
 #endif
