@@ -1,0 +1,325 @@
+/* exec/ops: how each op is cut into pieces and what a piece does, through the kernel table.
+ *
+ * A cut depends on the op, the rows and position of the run and the number of workers, so that every worker of a run sees
+ * the same pieces. No result depends on it: a piece owns whole output elements, and every element is summed inside one
+ * kernel call. Cuts:
+ *
+ *   products            ranges of tiles, several pieces a worker for one row; a few tiles and all rows in prefill
+ *   row by row          embed, norms, quant, rope: ranges of rows
+ *   caches              ranges of rows that lie in one block of 16 positions, so pieces share no line of a block
+ *   attention           (rows, KV head); its parts (row, KV head, part of 1,024 positions that any row sees)
+ *   elementwise         ranges of elements: rows lie close together
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "exec/exec.h"
+
+enum {
+    PIECES_A_WORKER = 8,  /* so that a worker that lost its core holds the step up by little */
+    PREFILL_TILES = 4,    /* a piece of a product on many rows: its tiles stay in the cache while rows pass */
+    PREFILL_ROWS = 64,    /* and the rows of one kernel call stay there too */
+    LINE_FLOATS = 16,     /* floats in a cache line */
+    MIN_LINES = 256,      /* of an elementwise piece */
+    KV_BLOCK = 16
+};
+
+typedef struct range { uint32_t begin, end; } range;
+
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Part `piece` of n things cut into n_pieces of nearly equal size. */
+static range cut(uint32_t n, uint32_t n_pieces, uint32_t piece) {
+    return (range){(uint32_t)((uint64_t)n * piece / n_pieces), (uint32_t)((uint64_t)n * (piece + 1) / n_pieces)};
+}
+
+/* Pieces for n things when one piece should hold at least `least`. */
+static uint32_t pieces_of(const dct_op_run *run, uint32_t n, uint32_t least) {
+    uint32_t wanted = PIECES_A_WORKER * run->n_workers, most = n / least;
+    uint32_t n_pieces = min_u32(wanted, most);
+    return n_pieces == 0 ? 1 : n_pieces;
+}
+
+static const dct_value *value_in(const dct_op_run *run, uint32_t i) { return &run->graph->values[run->op->in[i]]; }
+static const dct_value *value_out(const dct_op_run *run, uint32_t i) { return &run->graph->values[run->op->out[i]]; }
+static bool has_in(const dct_op_run *run, uint32_t i) { return i < run->op->n_in && run->op->in[i] != DCT_NONE; }
+
+/* Rows of an op in this run: values behind LAST_ROW have one, whatever the run's n. */
+static uint32_t rows_of(const dct_op_run *run, const dct_value *v) { return min_u32(run->n, v->rows); }
+
+static float *row_f32(void *base, const dct_value *v, uint32_t row) { return (float *)base + (uint64_t)row * v->cols; }
+
+static const dct_weight *weight_in(const dct_op_run *run, uint32_t i) { return &run->graph->weights[value_in(run, i)->ref]; }
+static const dct_cache *cache_in(const dct_op_run *run, uint32_t i) { return &run->graph->caches[value_in(run, i)->ref]; }
+
+/* ---- products ---- */
+
+static uint32_t tiles_of(const dct_weight *w) { return (uint32_t)dct_div_up(w->n_rows, DCT_TILE_ROWS); }
+
+static uint32_t linear_pieces(const dct_op_run *run, uint32_t n_tiles) {
+    if (rows_of(run, value_in(run, 0)) == 1) return pieces_of(run, n_tiles, 1);
+    uint32_t by_size = (uint32_t)dct_div_up(n_tiles, PREFILL_TILES), by_workers = pieces_of(run, n_tiles, 1);
+    return by_size > by_workers ? by_size : by_workers;
+}
+
+/* y (and residual) begin at row 0, output row 0; y_stride in floats. */
+static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, float *y, uint64_t y_stride, const float *bias, const float *residual) {
+    const dct_weight *w = weight_in(run, weight);
+    const dct_value *x = value_in(run, 0);
+    uint64_t x_stride = dct_value_row_bytes(x);
+    uint32_t n = rows_of(run, x);
+    for (uint32_t row = 0; row < n; row += PREFILL_ROWS) {
+        dct_linear_args args = {
+            .type = w->type, .m = w->n_rows, .k = w->n_cols, .w = run->in[weight],
+            .x = (const char *)run->in[0] + row * x_stride, .x_stride = x_stride, .n = min_u32(n - row, PREFILL_ROWS),
+            .y = y + row * y_stride, .y_stride = y_stride, .bias = bias, .residual = residual == NULL ? NULL : residual + row * y_stride,
+        };
+        run->kernels->linear[w->type](&args, tiles.begin, tiles.end);
+    }
+}
+
+static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
+    uint32_t n_tiles = tiles_of(weight_in(run, 1));
+    const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
+    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), run->out[0], value_out(run, 0)->cols, bias, residual);
+}
+
+enum { MULTI = 3 };
+
+static uint32_t multi_tiles(const dct_op_run *run) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MULTI; i++)
+        if (has_in(run, 1 + i)) n += tiles_of(weight_in(run, 1 + i));
+    return n;
+}
+
+/* The tiles of the weights are numbered through; a piece may take the end of one and the beginning of the next. */
+static void multi_piece(const dct_op_run *run, uint32_t piece) {
+    uint32_t n_tiles = multi_tiles(run), first = 0;
+    range want = cut(n_tiles, linear_pieces(run, n_tiles), piece);
+    for (uint32_t i = 0; i < MULTI; i++) {
+        if (!has_in(run, 1 + i)) continue;
+        uint32_t n = tiles_of(weight_in(run, 1 + i));
+        uint32_t begin = want.begin > first ? want.begin - first : 0, end = want.end > first ? min_u32(want.end - first, n) : 0;
+        const float *bias = has_in(run, 1 + MULTI + i) ? run->in[1 + MULTI + i] : NULL;
+        if (begin < end) linear_tiles(run, 1 + i, (range){begin, end}, run->out[i], value_out(run, i)->cols, bias, NULL);
+        first += n;
+    }
+}
+
+static uint32_t glu_groups(const dct_op_run *run) {
+    return (uint32_t)dct_div_up(tiles_of(weight_in(run, 1)), dct_glu_tiles(run->graph->rows));
+}
+
+/* One group of tiles: gate and up go to the scratch, rows of them close together, and from there to the output. Kernels count y from
+ * output row 0 of the weight, so the scratch is shifted left by the group's first row. */
+static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_weight *w = weight_in(run, 1);
+    uint32_t group = dct_glu_tiles(run->graph->rows), n = rows_of(run, value_in(run, 0)), width = group * DCT_TILE_ROWS;
+    range tiles = {piece * group, min_u32((piece + 1) * group, tiles_of(w))};
+    uint32_t first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
+    float *gate = run->scratch, *up = gate + (uint64_t)n * width;
+    linear_tiles(run, 1, tiles, (float *)((uintptr_t)gate - first * sizeof(float)), width, NULL, NULL);
+    linear_tiles(run, 2, tiles, (float *)((uintptr_t)up - first * sizeof(float)), width, NULL, NULL);
+    for (uint32_t t = 0; t < n; t++)
+        run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m, row_f32(run->out[0], value_out(run, 0), t) + first);
+}
+
+/* ---- row by row ---- */
+
+static void embed_row(const dct_op_run *run, uint32_t t) {
+    const dct_weight *w = weight_in(run, 1);
+    const int32_t *ids = run->in[0];
+    run->kernels->embed(w->type, w->n_cols, run->in[1], (uint32_t)ids[t], run->op->p.scale, row_f32(run->out[0], value_out(run, 0), t));
+}
+
+static void norm_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0);
+    uint32_t group = run->op->p.group;
+    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps, row_f32(run->out[0], x, t));
+}
+
+static void quant_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0);
+    run->kernels->quant_q8(row_f32(run->in[0], x, t), x->cols, (char *)run->out[0] + t * dct_value_row_bytes(value_out(run, 0)));
+}
+
+static void norm_quant_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0);
+    uint32_t group = run->op->p.group;
+    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps, run->scratch);
+    run->kernels->quant_q8(run->scratch, x->cols, (char *)run->out[0] + t * dct_value_row_bytes(value_out(run, 0)));
+}
+
+static void rotate_row(const dct_op_run *run, float *x, uint64_t stride, uint32_t n_head, const void *table, const void *pos, uint32_t t) {
+    const dct_op_params *p = &run->op->p;
+    dct_rope_args args = {
+        .x = x, .stride = stride, .n = 1, .n_head = n_head, .head_dim = p->head_dim, .n_rot = p->n_rot,
+        .table = table, .pos = (const int32_t *)pos + 4 * t, .style = p->rope_style,
+        .sections = {p->sections[0], p->sections[1], p->sections[2], p->sections[3]},
+    };
+    run->kernels->rope(&args);
+}
+
+static void rope_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0);
+    float *from = row_f32(run->in[0], x, t), *to = row_f32(run->out[0], x, t);
+    if (to != from) memcpy(to, from, x->cols * sizeof(float));
+    rotate_row(run, to, x->cols, run->op->p.n_head, run->in[1], run->in[2], t);
+}
+
+static void store_row(const dct_op_run *run, uint32_t k, uint32_t v, uint32_t k_cache, uint32_t v_cache, uint32_t t) {
+    const dct_cache *kc = cache_in(run, k_cache), *vc = cache_in(run, v_cache);
+    uint32_t pos = run->pos0 + t;
+    run->kernels->store_k(kc->type, row_f32(run->in[k], value_in(run, k), t), kc->n_head_kv, kc->head_dim, kc->n_ctx, pos, run->in[k_cache]);
+    run->kernels->store_v(vc->type, row_f32(run->in[v], value_in(run, v), t), vc->n_head_kv, vc->head_dim, vc->n_ctx, pos, run->in[v_cache]);
+}
+
+static void kv_store_row(const dct_op_run *run, uint32_t t) { store_row(run, 0, 1, 2, 3, t); }
+
+/* in: q, k, v, table, pos, K cache, V cache, wq, wk. q is changed in place, k in its own bytes. */
+static void rope_kv_row(const dct_op_run *run, uint32_t t) {
+    const dct_op_params *p = &run->op->p;
+    float *from = row_f32(run->in[0], value_in(run, 0), t), *q = row_f32(run->out[0], value_in(run, 0), t), *k = row_f32(run->in[1], value_in(run, 1), t);
+    if (q != from) memcpy(q, from, value_in(run, 0)->cols * sizeof(float));
+    if (has_in(run, 7)) run->kernels->rms_norm(q, run->in[7], p->head_dim, p->n_head, p->eps, q);
+    if (has_in(run, 8)) run->kernels->rms_norm(k, run->in[8], p->head_dim, p->n_head_kv, p->eps, k);
+    rotate_row(run, q, value_in(run, 0)->cols, p->n_head, run->in[3], run->in[4], t);
+    rotate_row(run, k, value_in(run, 1)->cols, p->n_head_kv, run->in[3], run->in[4], t);
+    store_row(run, 1, 2, 5, 6, t);
+}
+
+static uint32_t row_pieces(const dct_op_run *run) { return pieces_of(run, rows_of(run, value_in(run, 0)), 1); }
+
+static void each_row(const dct_op_run *run, uint32_t piece, void (*row)(const dct_op_run *, uint32_t)) {
+    range rows = cut(rows_of(run, value_in(run, 0)), row_pieces(run), piece);
+    for (uint32_t t = rows.begin; t < rows.end; t++) row(run, t);
+}
+
+/* ---- into the caches ---- */
+
+static uint32_t block_pieces(const dct_op_run *run) { return (run->pos0 + run->n - 1) / KV_BLOCK - run->pos0 / KV_BLOCK + 1; }
+
+static void each_row_of_block(const dct_op_run *run, uint32_t piece, void (*row)(const dct_op_run *, uint32_t)) {
+    uint32_t block = run->pos0 / KV_BLOCK + piece, begin = block * KV_BLOCK, end = begin + KV_BLOCK;
+    begin = begin > run->pos0 ? begin - run->pos0 : 0;
+    end = min_u32(end - run->pos0, run->n);
+    for (uint32_t t = begin; t < end; t++) row(run, t);
+}
+
+/* ---- attention ---- */
+
+static dct_attn_args attn_args(const dct_op_run *run) {
+    const dct_op_params *p = &run->op->p;
+    const dct_cache *kc = cache_in(run, 1), *vc = cache_in(run, 2);
+    return (dct_attn_args){
+        .q = run->in[0], .q_stride = value_in(run, 0)->cols, .k = run->in[1], .v = run->in[2], .type_k = kc->type, .type_v = vc->type,
+        .n_head = p->n_head, .n_head_kv = p->n_head_kv, .dk = p->head_dim, .dv = p->head_dim_v, .n_ctx = kc->n_ctx,
+        .pos0 = run->pos0, .window = p->window, .scale = p->scale, .softcap = p->softcap, .n_part = p->n_part, .scratch = run->scratch,
+    };
+}
+
+static uint32_t attn_row_groups(const dct_op_run *run) { return (uint32_t)dct_div_up(run->n, DCT_ATTN_ROWS); }
+
+/* Late rows first: they see the most and should not be what the others wait for. */
+static void attn_piece(const dct_op_run *run, uint32_t piece) {
+    dct_attn_args args = attn_args(run);
+    args.out = run->out[0];
+    args.out_stride = value_out(run, 0)->cols;
+    uint32_t begin = (attn_row_groups(run) - 1 - piece / args.n_head_kv) * DCT_ATTN_ROWS;
+    run->kernels->attn(&args, piece % args.n_head_kv, begin, min_u32(begin + DCT_ATTN_ROWS, run->n));
+}
+
+/* Parts that any row of the run sees: the first row looks back furthest, the last row stands last. */
+static range parts_seen(const dct_op_run *run) {
+    uint32_t window = run->op->p.window, first = 0;
+    if (window != 0 && run->pos0 >= window) first = run->pos0 - window + 1;
+    return (range){first / DCT_PART_POSITIONS, (run->pos0 + run->n - 1) / DCT_PART_POSITIONS + 1};
+}
+
+static void attn_part_piece(const dct_op_run *run, uint32_t piece) {
+    dct_attn_args args = attn_args(run);
+    args.parts = run->out[0];
+    range parts = parts_seen(run);
+    uint32_t n_parts = parts.end - parts.begin;
+    run->kernels->attn_part(&args, piece / n_parts % args.n_head_kv, piece / n_parts / args.n_head_kv, parts.begin + piece % n_parts);
+}
+
+/* (row, a range of heads): one row has work for several workers. */
+static uint32_t merge_splits(const dct_op_run *run) { return run->n == 1 ? min_u32(run->n_workers, run->op->p.n_head) : 1; }
+
+static void attn_merge_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_op_params *p = &run->op->p;
+    dct_attn_args args = {
+        .n_head = p->n_head, .n_head_kv = p->n_head_kv, .dk = p->head_dim, .dv = p->head_dim_v, .pos0 = run->pos0, .window = p->window,
+        .out = run->out[0], .out_stride = value_out(run, 0)->cols, .parts = run->in[0], .n_part = p->n_part,
+    };
+    uint32_t splits = merge_splits(run);
+    range heads = cut(p->n_head, splits, piece % splits);
+    run->kernels->attn_merge(&args, piece / splits, heads.begin, heads.end);
+}
+
+/* ---- elementwise ---- */
+
+/* Whole lines, so that pieces begin aligned and share none. */
+static uint32_t element_lines(const dct_op_run *run) {
+    const dct_value *x = value_in(run, 0);
+    return (uint32_t)dct_div_up((uint64_t)rows_of(run, x) * x->cols, LINE_FLOATS);
+}
+
+static uint32_t element_pieces(const dct_op_run *run) { return pieces_of(run, element_lines(run), MIN_LINES); }
+
+static void element_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_value *x = value_in(run, 0);
+    range lines = cut(element_lines(run), element_pieces(run), piece);
+    range e = {lines.begin * LINE_FLOATS, min_u32(lines.end * LINE_FLOATS, rows_of(run, x) * x->cols)};
+    const float *a = (const float *)run->in[0] + e.begin, *b = has_in(run, 1) ? (const float *)run->in[1] + e.begin : NULL;
+    float *out = (float *)run->out[0] + e.begin;
+    if (run->op->kind == DCT_OP_ADD) run->kernels->add(a, b, e.end - e.begin, out);
+    else if (run->op->kind == DCT_OP_GLU) run->kernels->glu((int)run->op->p.act, a, b, e.end - e.begin, out);
+    else run->kernels->softcap(a, e.end - e.begin, run->op->p.softcap, out);
+}
+
+/* ---- the two questions ---- */
+
+uint32_t dct_op_pieces(const dct_op_run *run) {
+    switch (run->op->kind) {
+    case DCT_OP_EMBED: case DCT_OP_RMS_NORM: case DCT_OP_QUANT: case DCT_OP_ROPE: case DCT_OP_NORM_QUANT: return row_pieces(run);
+    case DCT_OP_KV_STORE: case DCT_OP_ROPE_KV: return block_pieces(run);
+    case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: return linear_pieces(run, tiles_of(weight_in(run, 1)));
+    case DCT_OP_LINEAR_MULTI: return linear_pieces(run, multi_tiles(run));
+    case DCT_OP_LINEAR_GLU: return glu_groups(run);
+    case DCT_OP_ATTN: return attn_row_groups(run) * run->op->p.n_head_kv;
+    case DCT_OP_ATTN_PART: return run->n * run->op->p.n_head_kv * (parts_seen(run).end - parts_seen(run).begin);
+    case DCT_OP_ATTN_MERGE: return run->n * merge_splits(run);
+    case DCT_OP_ADD: case DCT_OP_GLU: case DCT_OP_SOFTCAP: return element_pieces(run);
+    case DCT_OP_LAST_ROW: case DCT_OP_COUNT: break;
+    }
+    return 1;
+}
+
+void dct_op_piece(const dct_op_run *run, uint32_t piece) {
+    switch (run->op->kind) {
+    case DCT_OP_EMBED: each_row(run, piece, embed_row); break;
+    case DCT_OP_RMS_NORM: each_row(run, piece, norm_row); break;
+    case DCT_OP_QUANT: each_row(run, piece, quant_row); break;
+    case DCT_OP_NORM_QUANT: each_row(run, piece, norm_quant_row); break;
+    case DCT_OP_ROPE: each_row(run, piece, rope_row); break;
+    case DCT_OP_KV_STORE: each_row_of_block(run, piece, kv_store_row); break;
+    case DCT_OP_ROPE_KV: each_row_of_block(run, piece, rope_kv_row); break;
+    case DCT_OP_LINEAR: linear_piece(run, piece, 2, NULL); break;
+    case DCT_OP_LINEAR_ADD: linear_piece(run, piece, 3, run->in[2]); break;
+    case DCT_OP_LINEAR_MULTI: multi_piece(run, piece); break;
+    case DCT_OP_LINEAR_GLU: linear_glu_piece(run, piece); break;
+    case DCT_OP_ATTN: attn_piece(run, piece); break;
+    case DCT_OP_ATTN_PART: attn_part_piece(run, piece); break;
+    case DCT_OP_ATTN_MERGE: attn_merge_piece(run, piece); break;
+    case DCT_OP_ADD: case DCT_OP_GLU: case DCT_OP_SOFTCAP: element_piece(run, piece); break;
+    case DCT_OP_LAST_ROW: {
+        const dct_value *x = value_in(run, 0);
+        memcpy(run->out[0], row_f32(run->in[0], x, run->n - 1), x->cols * sizeof(float));
+        break;
+    }
+    case DCT_OP_COUNT: break;
+    }
+}
