@@ -26,7 +26,9 @@
 
 /* ---- quantised activations: a row of k (a multiple of 32) ----
  *   int8 codes[k] | f32 scales[k/32] | i16 sums[k/16], the whole padded to 64 bytes. Block of 32: amax = max |x|;
- *   scale = amax/127; inverse = amax > 0 ? 127/amax : 0; code = round-half-even(x * inverse); sums are of 16 codes each. */
+ *   scale = amax/127; inverse = amax >= DCT_Q8_TINY ? 127/amax : 0 (127/amax must not overflow); code =
+ *   round-half-even(x * inverse); sums are of 16 codes each. x is finite. */
+#define DCT_Q8_TINY 0x1p-100f
 static inline uint64_t dct_q8_row_bytes(uint64_t k) { return (k + k / 32 * 4 + k / 16 * 2 + 63) & ~(uint64_t)63; }
 static inline const int8_t *dct_q8_codes(const void *row) { return row; }
 static inline const float *dct_q8_scales(const void *row, uint64_t k) { return (const float *)((const char *)row + k); }
@@ -36,8 +38,8 @@ static inline const int16_t *dct_q8_sums(const void *row, uint64_t k) { return (
  *   K of a head: blocks of 16 positions, element-major: [n_ctx/16][head_dim][16]
  *       Q8_0: codes int8 [n_ctx/16][head_dim][16], after all codes of the head: f16 scales [n_ctx/16][head_dim/32][16]
  *   V of a head: rows [n_ctx][head_dim];   Q8_0: codes int8 [n_ctx][head_dim], then f16 scales [n_ctx][head_dim/32]
- *   Q8_0 needs head_dim % 32 == 0; a block of 32 elements of one position: d = amax/127, code = round-half-even(x * (127/amax)),
- *   stored scale f16(d). Heads follow one another; each head's part is a multiple of 64 bytes. */
+ *   Q8_0 needs head_dim % 32 == 0; a block of 32 elements of one position: d = amax/127, code = round-half-even(x * inverse)
+ *   with the inverse of activations above, stored scale f16(d). Heads follow one another; each head's part is a multiple of 64 bytes. */
 uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx);
 static inline uint64_t dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx) {
     return n_head_kv * dct_kv_head_bytes(type, head_dim, n_ctx);

@@ -28,6 +28,9 @@
  *   Q6_K              256    nib 4 x 512 (low 4 bits), by2 2 x 512 (high 2 bits), scales 16 x i8[16], d f16[16], pad 32 = 3392
  *   IQ4_XS            256    nib 4 x 512, scales 8 x i8[16] (six-bit value - 32), d f16[16], pad 32   = 2240
  *
+ * The f16 of Q4_1's and Q5_1's mins is the file's m, which is added: unpack_row gives minima of the other sign, -m. The scale
+ * of MXFP4 is 2^(e - 128) with doubled codes (tables.h).
+ *
  * Vectors (norms, biases) are f32[n], rounded up to 64 bytes.
  */
 #ifndef DCT_KERNELS_LAYOUT_H
