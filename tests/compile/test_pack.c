@@ -1,0 +1,199 @@
+/* The packer against brute force, against an independent checker, and on the cases that have a name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "compile/compile.h"
+
+static uint64_t rng_state;
+static uint32_t below(uint32_t n) { return (uint32_t)(dct_hash_mix(rng_state += UINT64_C(0x9e3779b97f4a7c15)) % n); }
+
+static bool meet(const dct_pack_item *a, const dct_pack_item *b) { return a->begin < b->end && b->begin < a->end; }
+
+/* The independent checker: no overlap, aligned, height and load as stated. */
+static void check_packing(const dct_pack_item *items, uint32_t n, const dct_pack_result *r) {
+    uint64_t height = 0, load = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t live = 0;
+        assert_int_equal(items[i].offset % items[i].align, 0);
+        if (items[i].offset + items[i].size > height) height = items[i].offset + items[i].size;
+        for (uint32_t j = 0; j < n; j++) {
+            const dct_pack_item *a = &items[i], *b = &items[j];
+            if (b->begin <= a->begin && a->begin < b->end) live += b->size;
+            if (i == j || !meet(a, b)) continue;
+            assert_true(a->offset + a->size <= b->offset || b->offset + b->size <= a->offset || a->size == 0 || b->size == 0);
+        }
+        if (live > load) load = live;
+    }
+    assert_int_equal(r->height, height);
+    assert_int_equal(r->load, load);
+    if (r->height == r->load) assert_true(r->optimal);
+}
+
+/* The least height over all orders of first fit: an optimal packing, taken from the bottom up, is one of them. */
+static uint64_t brute_force(dct_pack_item *items, uint32_t n, uint32_t placed, uint32_t done_mask, uint64_t height) {
+    if (placed == n) return height;
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        if (done_mask >> i & 1) continue;
+        uint64_t offset = 0;
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (uint32_t j = 0; j < n; j++) {
+                const dct_pack_item *other = &items[j];
+                if (!(done_mask >> j & 1) || !meet(&items[i], other)) continue;
+                if (offset < other->offset + other->size && other->offset < offset + items[i].size) {
+                    offset = (other->offset + other->size + items[i].align - 1) / items[i].align * items[i].align;
+                    moved = true;
+                }
+            }
+        }
+        items[i].offset = offset;
+        uint64_t end = offset + items[i].size, h = brute_force(items, n, placed + 1, done_mask | 1u << i, end > height ? end : height);
+        if (h < best) best = h;
+    }
+    return best;
+}
+
+static uint32_t random_items(dct_pack_item *items, uint32_t max, uint32_t times, uint32_t sizes) {
+    uint32_t n = 1 + below(max);
+    bool aligned = below(3) == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t begin = below(times);
+        items[i] = (dct_pack_item){.size = 1 + below(sizes), .align = aligned ? 1u << below(4) : 1, .begin = begin, .end = begin + 1 + below(times - begin)};
+    }
+    return n;
+}
+
+static void small_instances_are_optimal(void **state) {
+    (void)state;
+    uint32_t beyond_greedy = 0;
+    for (uint32_t round = 0; round < 10000; round++) {
+        rng_state = round;
+        dct_pack_item items[7], copy[7];
+        uint32_t n = random_items(items, 7, 12, 9);
+        memcpy(copy, items, sizeof items);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, NULL, 0, &arena, &r, &err), DCT_OK);
+        check_packing(items, n, &r);
+        assert_true(r.optimal);
+        assert_int_equal(r.height, brute_force(copy, n, 0, 0, 0));
+        if (r.nodes > 0) beyond_greedy++;
+        dct_arena_deinit(&arena);
+    }
+    assert_true(beyond_greedy > 10); /* the search did prove some of them */
+}
+
+static void larger_instances_are_valid_and_repeatable(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 60; round++) {
+        rng_state = 77000 + round;
+        dct_pack_item items[150], again[150];
+        uint32_t n = random_items(items, 150, 60, 4000);
+        memcpy(again, items, sizeof items);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r, r2;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, NULL, 3000, &arena, &r, &err), DCT_OK);
+        assert_int_equal(dct_pack(again, n, NULL, 3000, &arena, &r2, &err), DCT_OK);
+        check_packing(items, n, &r);
+        for (uint32_t i = 0; i < n; i++) assert_int_equal(items[i].offset, again[i].offset);
+        assert_int_equal(r.nodes, r2.nodes);
+        dct_arena_deinit(&arena);
+    }
+}
+
+static void a_fixed_item_stays(void **state) {
+    (void)state;
+    dct_pack_item items[] = {
+        {.size = 4, .align = 1, .begin = 0, .end = 4, .offset = 6, .fixed = true},
+        {.size = 6, .align = 1, .begin = 0, .end = 2},
+        {.size = 5, .align = 1, .begin = 2, .end = 4},
+        {.size = 3, .align = 1, .begin = 3, .end = 4},
+    };
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_pack_result r;
+    dct_err err;
+    assert_int_equal(dct_pack(items, 4, NULL, 0, &arena, &r, &err), DCT_OK);
+    check_packing(items, 4, &r);
+    assert_int_equal(items[0].offset, 6);
+    assert_int_equal(r.height, 13); /* 5 below the fixed one, 3 above it: the load is 12, but no better is possible */
+    assert_true(r.optimal);
+    dct_arena_deinit(&arena);
+}
+
+static void a_conflict_matrix_replaces_time(void **state) {
+    (void)state;
+    dct_pack_item items[] = {{.size = 8, .align = 1, .begin = 0, .end = 1}, {.size = 8, .align = 1, .begin = 1, .end = 2}};
+    uint64_t apart = 0, together = 1u << 1 | 1u << 2; /* bits (0,1) and (1,0) of a 2 x 2 matrix */
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_pack_result r;
+    dct_err err;
+    assert_int_equal(dct_pack(items, 2, &apart, 0, &arena, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_int_equal(dct_pack(items, 2, &together, 0, &arena, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 16);
+    assert_false(r.optimal); /* the intervals alone do not prove it */
+    dct_arena_deinit(&arena);
+}
+
+static void senseless_items_are_refused(void **state) {
+    (void)state;
+    dct_pack_item bad[][2] = {
+        {{.size = 1, .align = 1, .begin = 3, .end = 3}},
+        {{.size = 1, .align = 3, .begin = 0, .end = 1}},
+        {{.size = UINT64_MAX, .align = 1, .begin = 0, .end = 1}, {.size = 2, .align = 1, .begin = 0, .end = 1}},
+        {{.size = 8, .align = 1, .begin = 0, .end = 2, .fixed = true}, {.size = 8, .align = 1, .begin = 1, .end = 3, .offset = 4, .fixed = true}},
+    };
+    uint32_t count[] = {1, 1, 2, 2};
+    for (uint32_t i = 0; i < 4; i++) {
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_pack(bad[i], count[i], NULL, 0, &arena, &r, &err), DCT_USAGE);
+        dct_arena_deinit(&arena);
+    }
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    for (uint64_t k = 1;; k++) {
+        rng_state = 4;
+        dct_pack_item items[40];
+        uint32_t n = random_items(items, 40, 9, 30);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        arena.fail_at = k;
+        dct_pack_result r;
+        dct_err err;
+        dct_status status = dct_pack(items, n, NULL, 100, &arena, &r, &err);
+        bool reached = arena.n_allocs >= k;
+        dct_arena_deinit(&arena);
+        if (!reached) break;
+        assert_int_equal(status, DCT_NO_FIT);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_instances_are_optimal),
+        cmocka_unit_test(larger_instances_are_valid_and_repeatable),
+        cmocka_unit_test(a_fixed_item_stays),
+        cmocka_unit_test(a_conflict_matrix_replaces_time),
+        cmocka_unit_test(senseless_items_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
