@@ -1,0 +1,49 @@
+/* kernels/ref_kv: sizes of the caches, and storing one position of every head, in scalar code. */
+#include <string.h>
+
+#include "base/half.h"
+#include "base/size.h"
+#include "kernels/kv.h"
+#include "kernels/ref.h"
+
+uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx) {
+    uint64_t elems = dct_kv_round(n_ctx) * head_dim;
+    uint64_t bytes = type == DCT_TYPE_Q8_0 ? elems + elems / 32 * 2 : elems * dct_dtype_block_bytes(type);
+    return dct_round_up(bytes, 64);
+}
+
+typedef uint64_t place_fn(uint32_t head_dim, uint32_t pos, uint32_t d);
+
+static void store_floats(dct_dtype type, const float *x, uint32_t head_dim, uint32_t pos, place_fn *place, void *head) {
+    for (uint32_t d = 0; d < head_dim; d++) {
+        uint64_t at = place(head_dim, pos, d);
+        if (type == DCT_TYPE_F32) ((float *)head)[at] = x[d];
+        else ((uint16_t *)head)[at] = type == DCT_TYPE_F16 ? dct_f16_of_f32(x[d]) : dct_bf16_of_f32(x[d]);
+    }
+}
+
+static void store_q8(const float *x, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, place_fn *place, void *head) {
+    int8_t *codes = head;
+    uint16_t *scales = (uint16_t *)((char *)head + dct_kv_code_bytes(head_dim, n_ctx));
+    for (uint32_t d0 = 0; d0 < head_dim; d0 += 32) {
+        float amax = dct_ref_block_amax(x + d0, 32), inverse = dct_ref_inverse(amax);
+        scales[place(head_dim / 32, pos, d0 / 32)] = dct_f16_of_f32(amax / 127.0f);
+        for (uint32_t d = d0; d < d0 + 32; d++) codes[place(head_dim, pos, d)] = dct_ref_code(x[d], inverse);
+    }
+}
+
+static void store(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, place_fn *place, char *cache) {
+    uint64_t head_bytes = dct_kv_head_bytes(type, head_dim, n_ctx);
+    for (uint32_t h = 0; h < n_head_kv; h++, x += head_dim, cache += head_bytes) {
+        if (type == DCT_TYPE_Q8_0) store_q8(x, head_dim, n_ctx, pos, place, cache);
+        else store_floats(type, x, head_dim, pos, place, cache);
+    }
+}
+
+void dct_ref_store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+    store(type, x, n_head_kv, head_dim, n_ctx, pos, dct_k_at, cache);
+}
+
+void dct_ref_store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+    store(type, x, n_head_kv, head_dim, n_ctx, pos, dct_v_at, cache);
+}

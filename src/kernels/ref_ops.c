@@ -1,0 +1,108 @@
+/* kernels/ref_ops: quantised activations, norms, rotary positions and the elementwise operations, in scalar code. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/math.h"
+#include "kernels/ref.h"
+
+/* ---- q8 ---- */
+
+float dct_ref_block_amax(const float *x, uint32_t n) {
+    float amax = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        float a = fabsf(x[i]);
+        amax = a > amax ? a : amax;
+    }
+    return amax;
+}
+
+/* |x * inverse| is at most 127 and a few ulp, so adding 1.5 * 2^23 rounds it to the nearest integer, ties to even. */
+int8_t dct_ref_code(float x, float inverse) {
+    uint32_t bits = dct_bits_of_f32(x * inverse + DCT_EXP_ROUND) - dct_bits_of_f32(DCT_EXP_ROUND);
+    return (int8_t)bits;
+}
+
+void dct_ref_quant_q8(const float *x, uint32_t k, void *row) {
+    int8_t *codes = row;
+    float *scales = (float *)((char *)row + k);
+    int16_t *sums = (int16_t *)((char *)row + k + k / 32 * 4);
+    for (uint32_t b = 0; b < k / 32; b++) {
+        float amax = dct_ref_block_amax(x + 32 * b, 32), inverse = dct_ref_inverse(amax);
+        scales[b] = amax / 127.0f;
+        for (uint32_t h = 0; h < 2; h++) {
+            int sum = 0;
+            for (uint32_t i = 32 * b + 16 * h; i < 32 * b + 16 * h + 16; i++) {
+                codes[i] = dct_ref_code(x[i], inverse);
+                sum += codes[i];
+            }
+            sums[2 * b + h] = (int16_t)sum;
+        }
+    }
+}
+
+/* ---- norm ---- */
+
+static void rms_norm_group(const float *x, const float *w, uint32_t n, float eps, float *y) {
+    float s[16] = {0};
+    for (uint32_t i = 0; i < n; i++) s[i % 16] = fmaf(x[i], x[i], s[i % 16]);
+    float inverse = 1.0f / sqrtf(dct_tree16(s) / (float)n + eps);
+    for (uint32_t i = 0; i < n; i++) y[i] = (x[i] * inverse) * w[i];
+}
+
+void dct_ref_rms_norm(const float *x, const float *w, uint32_t group, uint32_t n_groups, float eps, float *y) {
+    for (uint32_t g = 0; g < n_groups; g++) rms_norm_group(x + (uint64_t)g * group, w, group, eps, y + (uint64_t)g * group);
+}
+
+/* ---- rotary positions ---- */
+
+/* Which of the streams t, h, w gives pair i its position. */
+static uint32_t stream_of(const dct_rope_args *args, uint32_t i) {
+    if (args->style != DCT_REF_ROPE_MROPE) return 0;
+    int64_t h = args->sections[0], w = h + args->sections[1], end = w + args->sections[2];
+    if (i < h || i >= end) return 0;
+    return i < w ? 1 : 2;
+}
+
+static void rotate_head(const dct_rope_args *args, const int32_t *pos, float *x) {
+    uint32_t n_pairs = args->n_rot / 2;
+    for (uint32_t i = 0; i < n_pairs; i++) {
+        const float *pair = args->table + (uint64_t)(uint32_t)pos[stream_of(args, i)] * args->n_rot + 2 * i;
+        bool adjacent = args->style == DCT_REF_ROPE_NORM;
+        float *pa = adjacent ? x + 2 * i : x + i, *pb = adjacent ? pa + 1 : pa + n_pairs;
+        float a = *pa, b = *pb, c = pair[0], s = pair[1];
+        *pa = fmaf(a, c, -(b * s));
+        *pb = fmaf(a, s, b * c);
+    }
+}
+
+void dct_ref_rope(const dct_rope_args *args) {
+    for (uint32_t t = 0; t < args->n; t++) {
+        for (uint32_t h = 0; h < args->n_head; h++) {
+            rotate_head(args, args->pos + 4 * (uint64_t)t, args->x + t * args->stride + (uint64_t)h * args->head_dim);
+        }
+    }
+}
+
+/* ---- elementwise ---- */
+
+void dct_ref_glu(int act, const float *gate, const float *up, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        float a = act == DCT_REF_ACT_SILU ? dct_silu(gate[i]) : dct_gelu_tanh(gate[i]);
+        out[i] = a * up[i];
+    }
+}
+
+void dct_ref_add(const float *a, const float *b, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+void dct_ref_softcap(const float *x, uint32_t n, float cap, float *out) {
+    for (uint32_t i = 0; i < n; i++) out[i] = dct_softcap(x[i], cap);
+}
+
+void dct_ref_embed(dct_dtype type, uint32_t k, const void *w, uint32_t row, float scale, float *out) {
+    uint64_t tile_bytes = 0;
+    if (!dct_layout_tile_bytes(type, k, &tile_bytes)) return;
+    dct_layout_row_f32(type, k, (const char *)w + row / DCT_TILE_ROWS * tile_bytes, row % DCT_TILE_ROWS, out);
+    for (uint32_t i = 0; i < k; i++) out[i] = out[i] * scale;
+}
