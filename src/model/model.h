@@ -25,18 +25,20 @@ typedef struct dct_meta {
     dct_meta_type type;
     uint64_t offset; /* of the value in the file, for messages */
     union {
-        uint64_t u;
-        int64_t i;
-        double f;
-        bool b;
-        dct_str s;
-    } as; /* scalars and strings */
-    struct {
-        dct_meta_type type;
-        uint64_t n;
-        const uint8_t *bytes; /* n elements as they stand in the file (strings: u64 length + bytes each) */
-        uint64_t n_bytes;
-    } array;
+        union {
+            uint64_t u;
+            int64_t i;
+            double f;
+            bool b;
+            dct_str s;
+        } as; /* scalars and strings; integers are widened with their sign */
+        struct {
+            dct_meta_type type;
+            uint64_t n;
+            const uint8_t *bytes; /* n elements as they stand in the file (strings: u64 length + bytes each) */
+            uint64_t n_bytes;
+        } array; /* DCT_META_ARRAY only */
+    };
 } dct_meta;
 
 typedef struct dct_tensor {
@@ -61,6 +63,7 @@ typedef struct dct_model {
     uint64_t tensor_bytes;         /* sum of the tensors' data */
     uint64_t n_params;             /* elements of all tensors */
     uint64_t fingerprint;          /* hash of every part's header */
+    uint64_t index_seed;           /* of both name tables: depends on the whole header, so names cannot be made to collide */
     bool data_missing;             /* the data section is cut off (or a part's): good for plan and inspect only */
     dct_meta *meta;
     uint32_t n_meta;
@@ -76,7 +79,7 @@ typedef struct dct_model {
  * 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
-/* As above from bytes in memory (fuzzing, tests): a single part whose data cannot be read. */
+/* As above from bytes in memory, which must outlive the model (fuzzing, tests): a single part whose data cannot be read. */
 dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
 void dct_model_close(dct_model *model);

@@ -1,0 +1,158 @@
+/* Look-ups in a model record, and reading its tensors' data. */
+#include "model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/gguf_scan.h"
+#include "model/name_index.h"
+#include "model/swap.h"
+
+dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+    gguf_quoted name = dct_gguf_quote(tensor->name);
+    if (from > tensor->bytes || n > tensor->bytes - from) {
+        return dct_fail(err, DCT_BUG, "tensor '%s': bytes %llu to %llu of %llu", name.text, (unsigned long long)from,
+                        (unsigned long long)(from + n), (unsigned long long)tensor->bytes);
+    }
+    const dct_file *file = &model->files[tensor->part];
+    if (file->fd < 0) return dct_fail(err, DCT_BAD_FILE, "tensor '%s': its data is not there", name.text);
+    dct_err why;
+    dct_status status = dct_file_read_at(file, tensor->offset + from, out, n, &why);
+    if (status != DCT_OK) return dct_fail_at(err, status, why.offset, "tensor '%s': %.300s", name.text, why.message);
+    if (model->big_endian) dct_swap_blocks(tensor->type, out, n);
+    return DCT_OK;
+}
+
+const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name) {
+    dct_str key = {name, strlen(name)};
+    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors, sizeof *model->tensors, key);
+    uint32_t found = model->tensor_index[slot];
+    return found == 0 ? NULL : &model->tensors[found - 1];
+}
+
+const dct_meta *dct_model_find_meta(const dct_model *model, const char *name) {
+    dct_str key = {name, strlen(name)};
+    uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta, sizeof *model->meta, key);
+    uint32_t found = model->meta_index[slot];
+    return found == 0 ? NULL : &model->meta[found - 1];
+}
+
+/* --- typed look-ups ----------------------------------------------------------------------------------------------- */
+
+static const char *const type_names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+
+static dct_status wrong_type(const dct_meta *meta, const char *key, const char *expected, dct_err *err) {
+    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is of type %s (%s expected)", key, type_names[meta->type], expected);
+}
+
+static bool is_signed(dct_meta_type type) {
+    return type == DCT_META_I8 || type == DCT_META_I16 || type == DCT_META_I32 || type == DCT_META_I64;
+}
+
+static bool is_unsigned(dct_meta_type type) {
+    return type == DCT_META_U8 || type == DCT_META_U16 || type == DCT_META_U32 || type == DCT_META_U64;
+}
+
+dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) {
+    const dct_meta *meta = dct_model_find_meta(model, key);
+    *found = meta != NULL;
+    if (meta == NULL) return DCT_OK;
+    if (!is_signed(meta->type) && !is_unsigned(meta->type)) return wrong_type(meta, key, "an integer", err);
+    /* As unsigned bits a negative value is beyond any u32, so one comparison does for both. */
+    if (meta->as.u > UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %u)", key, UINT32_MAX);
+    *out = (uint32_t)meta->as.u;
+    return DCT_OK;
+}
+
+dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out, bool *found, dct_err *err) {
+    const dct_meta *meta = dct_model_find_meta(model, key);
+    *found = meta != NULL;
+    if (meta == NULL) return DCT_OK;
+    if (meta->type != DCT_META_F32 && meta->type != DCT_META_F64) return wrong_type(meta, key, "a float", err);
+    if (isfinite(meta->as.f) && fabs(meta->as.f) > 3.4028234663852886e38) {
+        return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range of f32", key);
+    }
+    *out = (float)meta->as.f;
+    return DCT_OK;
+}
+
+dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out, bool *found, dct_err *err) {
+    const dct_meta *meta = dct_model_find_meta(model, key);
+    *found = meta != NULL;
+    if (meta == NULL) return DCT_OK;
+    if (meta->type != DCT_META_BOOL) return wrong_type(meta, key, "a bool", err);
+    *out = meta->as.b;
+    return DCT_OK;
+}
+
+dct_status dct_model_get_str(const dct_model *model, const char *key, dct_str *out, bool *found, dct_err *err) {
+    const dct_meta *meta = dct_model_find_meta(model, key);
+    *found = meta != NULL;
+    if (meta == NULL) return DCT_OK;
+    if (meta->type != DCT_META_STRING) return wrong_type(meta, key, "a string", err);
+    *out = meta->as.s;
+    return DCT_OK;
+}
+
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
+
+/* The bits of element k, in the low bytes. */
+static bool element_bits(const dct_model *model, const dct_meta *meta, uint64_t k, uint64_t *bits) {
+    if (meta->type != DCT_META_ARRAY || k >= meta->array.n) return false;
+    uint32_t width = dct_gguf_scalar_bytes(meta->array.type);
+    if (width == 0) return false;
+    const uint8_t *p = meta->array.bytes + k * width;
+    *bits = 0;
+    for (uint32_t i = 0; i < width; i++) *bits |= (uint64_t)p[model->big_endian ? width - 1 - i : i] << (8 * i);
+    return true;
+}
+
+bool dct_meta_array_i64(const dct_model *model, const dct_meta *meta, uint64_t k, int64_t *out) {
+    uint64_t bits;
+    if (!element_bits(model, meta, k, &bits)) return false;
+    switch (meta->array.type) {
+    case DCT_META_I8: *out = (int8_t)bits; return true;
+    case DCT_META_I16: *out = (int16_t)bits; return true;
+    case DCT_META_I32: *out = (int32_t)bits; return true;
+    case DCT_META_BOOL: *out = bits != 0; return true;
+    case DCT_META_F32: case DCT_META_F64: return false;
+    case DCT_META_U64:
+        if (bits > INT64_MAX) return false;
+        break;
+    default: break;
+    }
+    *out = (int64_t)bits;
+    return true;
+}
+
+bool dct_meta_array_f64(const dct_model *model, const dct_meta *meta, uint64_t k, double *out) {
+    uint64_t bits;
+    int64_t integer;
+    if (!element_bits(model, meta, k, &bits)) return false;
+    if (meta->array.type == DCT_META_F32) {
+        uint32_t low = (uint32_t)bits;
+        float f;
+        memcpy(&f, &low, sizeof f);
+        *out = (double)f;
+    } else if (meta->array.type == DCT_META_F64) {
+        memcpy(out, &bits, sizeof *out);
+    } else if (dct_meta_array_i64(model, meta, k, &integer)) {
+        *out = (double)integer;
+    } else {
+        *out = (double)bits; /* a u64 beyond i64 */
+    }
+    return true;
+}
+
+bool dct_meta_array_next_str(const dct_model *model, const dct_meta *meta, uint64_t *cursor, dct_str *out) {
+    if (meta->type != DCT_META_ARRAY || meta->array.type != DCT_META_STRING || *cursor >= meta->array.n_bytes) return false;
+    dct_reader r = dct_reader_of(meta->array.bytes, meta->array.n_bytes);
+    r.big_endian = model->big_endian;
+    r.pos = *cursor;
+    uint64_t n;
+    const void *at;
+    if (!dct_read_u64(&r, &n) || !dct_read_bytes(&r, n, &at)) return false;
+    *out = (dct_str){at, (size_t)n};
+    *cursor = r.pos;
+    return true;
+}
