@@ -56,6 +56,12 @@ dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err) {
 /* Values of <linux/mman.h> since Linux 5.14, for older headers. */
 enum { POPULATE_READ = 22, POPULATE_WRITE = 23 };
 
+#if defined(DCT_SANITIZED)
+enum { WALKS_MAPS = 0 }; /* a sanitizer maps terabytes of shadow that must stay empty */
+#else
+enum { WALKS_MAPS = 1 };
+#endif
+
 bool dct_os_want_huge_pages(void *ptr, size_t bytes) { return madvise(ptr, bytes, MADV_HUGEPAGE) == 0; }
 
 /* 0, or the errno of populating whole pages [begin, end). */
@@ -163,12 +169,10 @@ static void populate_mappings(int maps) {
 
 void dct_os_populate_process(size_t stack_bytes) {
     (void)touch_stack(stack_bytes);
-#if !defined(DCT_SANITIZED) /* a sanitizer maps terabytes of shadow that must stay empty */
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int maps = WALKS_MAPS ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1;
     if (maps < 0) return;
     populate_mappings(maps);
     close(maps);
-#endif
 }
 
 static void read_status(dct_mem_figures *out) {
