@@ -26,7 +26,7 @@ typedef enum dct_format {
     DCT_FMT_Q8,     /* rows of quantised activations: dct_q8_row_bytes(cols) each (kernels/kernel.h) */
     DCT_FMT_WEIGHT, /* packed tiles of weight `weight_id` (kernels/layout.h) */
     DCT_FMT_KV,     /* a cache: dct_kv_bytes (kernels/kernel.h) */
-    DCT_FMT_BYTES   /* scratch: `cols` bytes a row */
+    DCT_FMT_BYTES   /* scratch: an intermediate that no op makes or reads; a row a worker, `cols` bytes each */
 } dct_format;
 
 typedef enum dct_op_kind {

@@ -460,7 +460,7 @@ static dct_status check_value(const dct_graph *g, dct_value_id id, dct_err *err)
         return dct_fail(err, DCT_BUG, "value '%s' has kind %d, format %d", v->name, (int)v->kind, (int)v->format);
     }
     if (v->rows == 0 || v->cols == 0) return dct_fail(err, DCT_BUG, "value '%s' is empty", v->name);
-    bool made = v->kind == DCT_KIND_INTERMEDIATE || v->kind == DCT_KIND_OUTPUT;
+    bool made = (v->kind == DCT_KIND_INTERMEDIATE && v->format != DCT_FMT_BYTES) || v->kind == DCT_KIND_OUTPUT;
     if (made ? v->producer >= g->n_ops : v->producer != DCT_NONE || v->alias_of != DCT_NONE) {
         return dct_fail(err, DCT_BUG, "value '%s' has producer %u of %u ops", v->name, v->producer, g->n_ops);
     }

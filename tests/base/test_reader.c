@@ -79,12 +79,13 @@ static void test_writer(void **state) {
         for (uint64_t i = size; i < sizeof bytes; i++) assert_int_equal(bytes[i], 0xee);
     }
     dct_reader r = dct_reader_of(bytes, 26);
-    uint8_t a;
-    uint16_t b;
-    uint32_t c, len;
-    uint64_t d;
-    float e;
-    assert_true(dct_read_u8(&r, &a) && dct_read_u16(&r, &b) && dct_read_u32(&r, &c) && dct_read_u64(&r, &d) && dct_read_f32(&r, &e) && dct_read_u32(&r, &len));
+    uint8_t a = 0;
+    uint16_t b = 0;
+    uint32_t c = 0, len = 0;
+    uint64_t d = 0;
+    float e = 0;
+    assert_true(dct_read_u8(&r, &a) && dct_read_u16(&r, &b) && dct_read_u32(&r, &c));
+    assert_true(dct_read_u64(&r, &d) && dct_read_f32(&r, &e) && dct_read_u32(&r, &len));
     assert_true(a == 1 && b == 0x0203 && c == 0x04050607 && d == 8 && e == 1.5f && len == 3);
 }
 
@@ -132,7 +133,8 @@ static void test_dtypes(void **state) {
     assert_int_equal(sizeof known / sizeof *known, DCT_TYPE_COUNT);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         dct_dtype by_id, by_name;
-        assert_true(dct_dtype_of_ggml_id(known[i].id, &by_id, NULL) && dct_dtype_of_name(known[i].name, &by_name));
+        assert_true(dct_dtype_of_ggml_id(known[i].id, &by_id, NULL));
+        assert_true(dct_dtype_of_name(known[i].name, &by_name));
         assert_int_equal(by_id, by_name);
         assert_string_equal(dct_dtype_name(by_id), known[i].name);
         assert_int_equal(dct_dtype_block_elems(by_id), known[i].elems);
