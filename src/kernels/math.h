@@ -88,4 +88,7 @@ static inline float dct_gelu_tanh(float x) {
 /* cap * tanh(x / cap) */
 static inline float dct_softcap(float x, float cap) { return cap * dct_tanh(x / cap); }
 
+/* Sine and cosine in f64 with the same bits on every machine (math.c), for |x| up to 1e7. */
+void dct_sincos64(double x, double *sine, double *cosine);
+
 #endif
