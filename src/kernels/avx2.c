@@ -1,11 +1,12 @@
 /* kernels/avx2: the tables of the two AVX2 instruction sets. */
 #include "kernels/simd.h"
+#include "kernels/simd_fill.h"
 
 void dct_kernels_fill_avx2(dct_kernels *table) {
-    table->name = "avx2";
+    dct_avx2_fill_linear(table);
 }
 
 void dct_kernels_fill_avx2_vnni(dct_kernels *table) {
     dct_kernels_fill_avx2(table);
-    table->name = "avx2_vnni";
+    dct_avx2_vnni_fill_linear(table);
 }
