@@ -15,7 +15,18 @@
 #include "arch/arch.h"
 #include "ir/graph.h"
 
-enum { DCT_PLAN_VERSION = 1, DCT_PLAN_ALIGN = 64, DCT_PLAN_MAX_PHASES = 4 };
+enum {
+    DCT_PLAN_VERSION = 1,
+    DCT_PLAN_ALIGN = 64,         /* of every place */
+    DCT_PLAN_PAGE = 4096,        /* of every region; the reservation itself is mapped at a multiple of 2 MiB */
+    DCT_PLAN_MAX_PHASES = 4
+};
+
+/* Items that the compiler makes and others look up by name. */
+#define DCT_ITEM_IDS "ids"
+#define DCT_ITEM_POS "pos"
+#define DCT_ITEM_LOGITS "logits"
+#define DCT_ITEM_STAGING "load staging"
 
 typedef enum dct_region { DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT } dct_region;
 
@@ -62,13 +73,13 @@ typedef struct dct_phase {
     char name[16];
     dct_phase_kind kind;
     uint32_t rows;
-    dct_graph graph;       /* fused */
+    dct_graph graph;       /* fused; its weights, caches and tables are those of the plan, in the plan's order */
     dct_place *places;     /* one a value */
     uint32_t n_steps;
     dct_step *steps;       /* in the order every worker walks them */
     uint32_t n_waits;
     uint32_t *waits;       /* step numbers, lower than the step that waits */
-    dct_value_id *scratch; /* one an op: the value that holds its workers' scratch, or DCT_NONE */
+    dct_value_id *scratch; /* one an op: the value (INTERMEDIATE, BYTES, no producer) of `threads` rows that holds its workers' scratch, or DCT_NONE */
     uint32_t n_buffers;    /* distinct (offset, size) ranges of the arena */
     dct_certificate cert;
 } dct_phase;
@@ -113,6 +124,13 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
 
 /* Offset in the reservation of a value of a phase (aliases resolved). */
 uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id);
+
+/* Of a region's items, outside ones included: what the envelope shows. */
+uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);
+
+/* Where `bytes` of load-time staging may lie: the staging item if there is one, else kv or arena, which are unused while weights are
+ * loaded. False when no such range is large enough. */
+bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset);
 
 /* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
 dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err);

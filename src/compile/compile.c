@@ -1,0 +1,255 @@
+/* compile/compile: the passes in their order. A phase is traced, fused, ordered, scheduled and packed on its own; then all phases
+ * together give the envelope. */
+#include "compile/compile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/size.h"
+#include "compile/passes.h"
+#include "compile/sort.h"
+
+static dct_status check_bounds(const dct_bounds *b, dct_err *err) {
+    uint64_t n_ctx = (uint64_t)b->n_input + b->n_output;
+    if (b->n_ctx == 0 || n_ctx != b->n_ctx) return dct_fail(err, DCT_USAGE, "N %u and M %u do not add up to the context of %u", b->n_input, b->n_output, b->n_ctx);
+    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0) return dct_fail(err, DCT_USAGE, "ubatch, slots and threads must be at least 1");
+    return DCT_OK;
+}
+
+/* ---- weights, caches and tables are those of the plan; graphs refer to them ---- */
+
+static bool same_weight(const dct_weight *a, const dct_weight *b) {
+    return a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->type == b->type && a->is_vector == b->is_vector &&
+           a->bytes == b->bytes && strcmp(a->tensor, b->tensor) == 0;
+}
+
+static bool same_cache(const dct_cache *a, const dct_cache *b) {
+    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->n_ctx == b->n_ctx &&
+           a->type == b->type && a->bytes == b->bytes;
+}
+
+/* Phases of one model trace the same weights, caches and tables in the same order: the first trace names them, the others must agree. */
+static dct_status adopt_references(dct_plan *plan, const dct_graph *g, dct_arena *arena, dct_err *err) {
+    if (plan->n_phases == 0) {
+        plan->n_weights = g->n_weights;
+        plan->n_caches = g->n_caches;
+        plan->n_tables = g->n_tables;
+        plan->weights = dct_arena_array(arena, g->n_weights, sizeof *plan->weights);
+        plan->caches = dct_arena_array(arena, g->n_caches, sizeof *plan->caches);
+        plan->tables = dct_arena_array(arena, g->n_tables, sizeof *plan->tables);
+        if (plan->weights == NULL || plan->caches == NULL || plan->tables == NULL) return dct_fail_memory(err, arena, "the plan");
+        for (uint32_t i = 0; i < g->n_weights; i++) plan->weights[i].w = g->weights[i];
+        for (uint32_t i = 0; i < g->n_caches; i++) plan->caches[i].c = g->caches[i];
+        for (uint32_t i = 0; i < g->n_tables; i++) {
+            uint64_t bytes = (uint64_t)g->tables[i].n_ctx * g->tables[i].n_rot * sizeof(float); /* 32 + 32 + 2 bits */
+            plan->tables[i] = (dct_plan_table){.t = g->tables[i], .bytes = bytes};
+        }
+        return DCT_OK;
+    }
+    bool same = g->n_weights == plan->n_weights && g->n_caches == plan->n_caches && g->n_tables == plan->n_tables;
+    for (uint32_t i = 0; same && i < g->n_weights; i++) same = same_weight(&g->weights[i], &plan->weights[i].w);
+    for (uint32_t i = 0; same && i < g->n_caches; i++) same = same_cache(&g->caches[i], &plan->caches[i].c);
+    if (!same) return dct_fail(err, DCT_BUG, "two phases of '%s' use different weights or caches", plan->arch);
+    return DCT_OK;
+}
+
+/* ---- one phase ---- */
+
+typedef struct packing {
+    dct_schedule schedule;
+    dct_graph graph;
+    dct_lifetimes lifetimes;
+    dct_pack_result result;
+} packing;
+
+static dct_status pack_once(const dct_graph *g, const dct_compile_params *params, bool chain, dct_arena *arena, packing *out, dct_err *err) {
+    uint32_t threads = params->bounds.threads;
+    out->graph = *g;
+    dct_status status = dct_schedule_make(g, &params->bounds, params->profile, chain, arena, &out->schedule, err);
+    if (status != DCT_OK) return status;
+    status = dct_lifetimes_find(&out->graph, &out->schedule, threads, arena, &out->lifetimes, err);
+    if (status != DCT_OK) return status;
+    return dct_pack(out->lifetimes.items, out->lifetimes.n, out->lifetimes.conflict, params->pack_nodes, arena, &out->result, err);
+}
+
+/* When steps that may overlap cost memory, waits are added if they win it back. */
+static dct_status pack_phase(const dct_graph *g, const dct_compile_params *params, dct_arena *arena, packing *out, dct_err *err) {
+    dct_status status = pack_once(g, params, false, arena, out, err);
+    if (status != DCT_OK || out->schedule.chain || out->result.optimal) return status;
+    packing chained;
+    status = pack_once(g, params, true, arena, &chained, err);
+    if (status == DCT_OK && chained.result.height < out->result.height) *out = chained;
+    return status;
+}
+
+/* Distinct ranges: sorted by offset and size, neighbours compared. */
+static dct_status count_buffers(const dct_lifetimes *l, dct_arena *arena, uint32_t *n, dct_err *err) {
+    dct_sort_key *keys = dct_arena_array(arena, l->n, sizeof *keys);
+    if (keys == NULL) return dct_fail_memory(err, arena, "the buffers");
+    for (uint32_t i = 0; i < l->n; i++) keys[i] = (dct_sort_key){l->items[i].offset, l->items[i].size, i};
+    dct_sort_keys(keys, l->n);
+    *n = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (i == 0 || keys[i].first != keys[i - 1].first || keys[i].second != keys[i - 1].second) (*n)++;
+    }
+    return DCT_OK;
+}
+
+static dct_status certify(const packing *p, dct_arena *arena, dct_certificate *cert, dct_err *err) {
+    const dct_lifetimes *l = &p->lifetimes;
+    *cert = (dct_certificate){.load_bytes = p->result.load, .height_bytes = p->result.height, .optimal = p->result.optimal, .op = p->result.at, .nodes = p->result.nodes};
+    cert->values = dct_arena_array(arena, l->n, sizeof *cert->values);
+    if (cert->values == NULL) return dct_fail_memory(err, arena, "the certificate");
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->items[i].begin <= cert->op && cert->op < l->items[i].end) cert->values[cert->n_values++] = l->values[i];
+    }
+    return DCT_OK;
+}
+
+static dct_status fill_phase(dct_phase *phase, const packing *p, dct_arena *arena, dct_err *err) {
+    const dct_lifetimes *l = &p->lifetimes;
+    phase->graph = p->graph;
+    phase->n_steps = p->schedule.n_steps;
+    phase->steps = p->schedule.steps;
+    phase->n_waits = p->schedule.n_waits;
+    phase->waits = p->schedule.waits;
+    phase->scratch = l->scratch;
+    phase->places = dct_arena_array(arena, phase->graph.n_values, sizeof *phase->places);
+    if (phase->places == NULL) return dct_fail_memory(err, arena, "the places");
+    for (uint32_t i = 0; i < l->n; i++) phase->places[l->values[i]] = (dct_place){DCT_REGION_ARENA, l->items[i].offset};
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) phase->places[v] = phase->places[dct_alias_root(&phase->graph, v)];
+    dct_status status = count_buffers(l, arena, &phase->n_buffers, err);
+    return status == DCT_OK ? certify(p, arena, &phase->cert, err) : status;
+}
+
+static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena, dct_err *err) {
+    const dct_bounds *b = &params->bounds;
+    dct_phase *phase = &plan->phases[plan->n_phases];
+    phase->kind = kind;
+    phase->rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
+    snprintf(phase->name, sizeof phase->name, "%s", kind == DCT_PHASE_PREFILL ? "prefill" : "decode");
+    dct_trace_params trace = {.kind = kind, .rows = phase->rows, .n_ctx = b->n_ctx, .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
+    dct_graph traced, fused;
+    packing packed;
+    dct_status status = dct_arch_trace(params->model, params->hp, &trace, arena, &traced, err);
+    if (status == DCT_OK) status = dct_graph_check(&traced, err);
+    if (status == DCT_OK) status = adopt_references(plan, &traced, arena, err);
+    if (status == DCT_OK) status = dct_fuse(&traced, arena, &fused, err);
+    if (status == DCT_OK) status = dct_order(&fused, b->threads, arena, err);
+    if (status == DCT_OK) status = pack_phase(&fused, params, arena, &packed, err);
+    if (status == DCT_OK) status = fill_phase(phase, &packed, arena, err);
+    if (status == DCT_OK) status = dct_graph_check(&phase->graph, err);
+    if (status != DCT_OK) return status;
+    plan->n_phases++;
+    if (kind == DCT_PHASE_DECODE) {
+        plan->est_ms_per_token = packed.schedule.est_us / 1e3 / phase->rows;
+        plan->roofline_ms_per_token = packed.schedule.roofline_us / 1e3 / phase->rows;
+    }
+    return DCT_OK;
+}
+
+/* ---- the plan ---- */
+
+static uint64_t hash_profile(const dct_profile *p) {
+    const double fields[] = {p->bytes_per_s_one, p->bytes_per_s_all, p->macs_per_s_one, p->macs_per_s_all, p->wait_us};
+    return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, fields, sizeof fields));
+}
+
+static void copy_text(char *out, size_t cap, dct_str text) {
+    size_t n = text.len < cap - 1 ? text.len : cap - 1;
+    for (size_t i = 0; i < n; i++) out[i] = text.ptr[i] == '\0' ? '?' : text.ptr[i];
+    out[n] = '\0';
+}
+
+static dct_status describe_model(dct_plan *plan, const dct_compile_params *params, dct_err *err) {
+    const dct_model *model = params->model;
+    plan->fingerprint = model->fingerprint;
+    plan->file_bytes = model->file_bytes;
+    plan->tensor_bytes = model->tensor_bytes;
+    plan->n_params = model->n_params;
+    plan->bounds = params->bounds;
+    plan->profile_hash = hash_profile(params->profile);
+    snprintf(plan->arch, sizeof plan->arch, "%s", params->hp->arch);
+    dct_str name = DCT_STR("");
+    bool found;
+    dct_status status = dct_model_get_str(model, "general.name", &name, &found, err);
+    if (status != DCT_OK) return status;
+    copy_text(plan->model_name, sizeof plan->model_name, name);
+    return DCT_OK;
+}
+
+static dct_status count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *arena, dct_err *err) {
+    dct_interval *iv;
+    const char **names;
+    uint32_t step;
+    dct_status status = dct_paper_tensors(hp, arena, &iv, &names, &plan->paper_tensors, err);
+    if (status != DCT_OK) return status;
+    uint32_t *color = dct_arena_array(arena, plan->paper_tensors, sizeof *color);
+    if (color == NULL) return dct_fail_memory(err, arena, "the paper's view");
+    return dct_interval_color(iv, plan->paper_tensors, arena, color, &plan->paper_buffers, &plan->paper_clique, &step, err);
+}
+
+/* The graphs' own lists give way to one list that all phases share, as after loading a plan. */
+static dct_status share_references(dct_plan *plan, dct_arena *arena, dct_err *err) {
+    dct_weight *weights = dct_arena_array(arena, plan->n_weights, sizeof *weights);
+    dct_cache *caches = dct_arena_array(arena, plan->n_caches, sizeof *caches);
+    dct_rope_table *tables = dct_arena_array(arena, plan->n_tables, sizeof *tables);
+    if (weights == NULL || caches == NULL || tables == NULL) return dct_fail_memory(err, arena, "the plan");
+    for (uint32_t i = 0; i < plan->n_weights; i++) weights[i] = plan->weights[i].w;
+    for (uint32_t i = 0; i < plan->n_caches; i++) caches[i] = plan->caches[i].c;
+    for (uint32_t i = 0; i < plan->n_tables; i++) tables[i] = plan->tables[i].t;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        dct_graph *g = &plan->phases[i].graph;
+        g->weights = weights;
+        g->caches = caches;
+        g->tables = tables;
+        g->cap_weights = g->n_weights = plan->n_weights;
+        g->cap_caches = g->n_caches = plan->n_caches;
+        g->cap_tables = g->n_tables = plan->n_tables;
+    }
+    return DCT_OK;
+}
+
+dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_plan **out, dct_err *err) {
+    dct_compile_params params = *given;
+    if (params.profile == NULL) params.profile = dct_profile_default();
+    dct_plan *plan = dct_arena_alloc(arena, sizeof *plan);
+    if (plan == NULL) return dct_fail_memory(err, arena, "the plan");
+    dct_status status = check_bounds(&params.bounds, err);
+    if (status == DCT_OK) status = describe_model(plan, &params, err);
+    if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_PREFILL, arena, err);
+    if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_DECODE, arena, err);
+    if (status == DCT_OK) status = share_references(plan, arena, err);
+    if (status == DCT_OK) status = dct_envelope(plan, &params, arena, err);
+    if (status == DCT_OK) status = count_paper(plan, params.hp, arena, err);
+    if (status != DCT_OK) return status;
+    *out = plan;
+    return DCT_OK;
+}
+
+dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out, uint64_t *least_bytes, dct_err *err) {
+    dct_compile_params params = *given;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0;) { /* the bound, then the powers of two under it */
+        dct_arena trial;
+        dct_arena_init(&trial, arena->limit_bytes);
+        params.bounds.ubatch = ubatch;
+        dct_plan *plan = NULL;
+        dct_status status = dct_compile(&params, &trial, &plan, err);
+        uint64_t need = status == DCT_OK ? plan->m_max_bytes : 0;
+        dct_arena_deinit(&trial);
+        if (status != DCT_OK) return status;
+        if (need < least) least = need;
+        if (need <= budget) {
+            *least_bytes = need;
+            return dct_compile(&params, arena, out, err);
+        }
+        uint32_t power = 1;
+        while (power < ubatch - power) power *= 2;
+        ubatch = ubatch > 1 ? power : 0;
+    }
+    *least_bytes = least;
+    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch 1, the budget is %llu bytes (%.2f MiB)", (unsigned long long)least,
+                    (double)least / 1048576.0, (unsigned long long)budget, (double)budget / 1048576.0);
+}

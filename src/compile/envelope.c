@@ -1,0 +1,217 @@
+/* compile/envelope: every byte that the process will use, by name.
+ *
+ * Regions are filled one after another; an item stands for each thing in them and for each rounding, so the items of a region add up to
+ * it. Items that lie outside the reservation come last in runtime and are counted in M_max as well.
+ *
+ *      weights      a layer an item, other tensors one each
+ *      kv           K, V, and what rounding n_ctx up to 16 adds
+ *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds
+ *      intermediate one item: the height of the packing, the largest of the phases
+ *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "compile/passes.h"
+
+enum { FIXED_ITEMS = 16 }; /* items besides weights, tables and extras: caches, inputs, roundings, ... */
+
+typedef struct builder {
+    dct_plan *plan;
+    uint32_t cap;
+    dct_region region;
+    uint64_t at;       /* bytes of the region so far */
+    bool overflow;
+} builder;
+
+static void add_item(builder *b, const char *name, uint64_t bytes, bool outside) {
+    if (bytes == 0) return;
+    dct_item *item = &b->plan->items[b->plan->n_items++];
+    *item = (dct_item){.region = b->region, .bytes = bytes, .outside = outside, .offset = outside ? 0 : b->at};
+    snprintf(item->name, sizeof item->name, "%s", name);
+    uint64_t *sum = outside ? &b->plan->outside_bytes : &b->at;
+    if (!dct_add_u64(*sum, bytes, sum)) b->overflow = true;
+}
+
+/* Rounds up to whole lines, as places demand. */
+static uint64_t whole_lines(uint64_t bytes) { return dct_round_up(bytes, DCT_PLAN_ALIGN); }
+
+static void open_region(builder *b, dct_region region) {
+    b->region = region;
+    b->at = 0;
+    b->plan->region_offset[region] = b->plan->reserve_bytes;
+}
+
+static void close_region(builder *b) {
+    uint64_t whole;
+    if (!dct_align_u64(b->at, DCT_PLAN_PAGE, &whole)) {
+        b->overflow = true;
+        return;
+    }
+    add_item(b, "page rounding", whole - b->at, false);
+    b->plan->region_bytes[b->region] = whole;
+    if (!dct_add_u64(b->plan->reserve_bytes, whole, &b->plan->reserve_bytes)) b->overflow = true;
+}
+
+/* Length of "blk.N." at the start of a tensor's name, 0 when it belongs to no layer. */
+static size_t layer_prefix(const char *tensor) {
+    if (strncmp(tensor, "blk.", 4) != 0) return 0;
+    size_t n = 4;
+    while (tensor[n] >= '0' && tensor[n] <= '9') n++;
+    return n > 4 && tensor[n] == '.' ? n + 1 : 0;
+}
+
+static void fill_weights(builder *b) {
+    dct_plan *plan = b->plan;
+    open_region(b, DCT_REGION_WEIGHTS);
+    for (uint32_t i = 0, end; i < plan->n_weights; i = end) { /* a run of one layer */
+        const char *tensor = plan->weights[i].w.tensor;
+        size_t prefix = layer_prefix(tensor);
+        uint64_t bytes = 0;
+        for (end = i; end < plan->n_weights; end++) {
+            const char *other = plan->weights[end].w.tensor;
+            if (end > i && (prefix == 0 || layer_prefix(other) != prefix || memcmp(tensor, other, prefix) != 0)) break;
+            plan->weights[end].offset = b->at + bytes;
+            bytes += whole_lines(plan->weights[end].w.bytes);
+        }
+        char name[sizeof plan->items->name];
+        if (prefix == 0) snprintf(name, sizeof name, "%.50s", tensor);
+        else snprintf(name, sizeof name, "%.*s (%u tensors)", (int)(prefix - 1), tensor, end - i);
+        add_item(b, name, bytes, false);
+    }
+    close_region(b);
+}
+
+/* K of all layers, then V of all layers. The item of each is what the formula gives for N + M positions; what lies beyond is padding. */
+static dct_status fill_kv(builder *b, dct_err *err) {
+    dct_plan *plan = b->plan;
+    uint64_t offset = 0, formula[2] = {0, 0};
+    open_region(b, DCT_REGION_KV);
+    for (int v = 0; v <= 1; v++) {
+        for (uint32_t i = 0; i < plan->n_caches; i++) {
+            const dct_cache *c = &plan->caches[i].c;
+            if (c->is_k == (v == 1)) continue;
+            uint64_t row;
+            if (!dct_dtype_row_bytes(c->type, (uint64_t)c->n_head_kv * c->head_dim, &row)) {
+                return dct_fail(err, DCT_USAGE, "heads of %u elements cannot be cached as %s", c->head_dim, dct_dtype_name(c->type));
+            }
+            plan->caches[i].offset = offset;
+            offset += whole_lines(c->bytes);
+            formula[v] += row * plan->bounds.n_ctx;
+        }
+    }
+    if (formula[0] + formula[1] > offset) return dct_fail(err, DCT_BUG, "caches of %llu bytes for fewer than N + M positions", (unsigned long long)offset);
+    add_item(b, "K cache", formula[0], false);
+    add_item(b, "V cache", formula[1], false);
+    add_item(b, "positions rounded up to 16", offset - b->at, false);
+    close_region(b);
+    return DCT_OK;
+}
+
+/* The largest over the phases of the value that `member` names. */
+static uint64_t largest(const dct_plan *plan, dct_value_id (*member)(const dct_graph *g)) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        const dct_graph *g = &plan->phases[i].graph;
+        dct_value_id id = member(g);
+        if (id != DCT_NONE && g->values[id].bytes > bytes) bytes = g->values[id].bytes;
+    }
+    return bytes;
+}
+
+static dct_value_id ids_of(const dct_graph *g) { return g->ids; }
+static dct_value_id pos_of(const dct_graph *g) { return g->pos; }
+static dct_value_id logits_of(const dct_graph *g) { return g->logits; }
+
+static void add_extras(builder *b, const dct_compile_params *params, bool outside) {
+    for (uint32_t i = 0; i < params->n_extra; i++) {
+        const dct_extra_item *extra = &params->extra[i];
+        if (extra->region != b->region || extra->outside != outside) continue;
+        if (extra->bytes > UINT64_MAX / 2) b->overflow = true;
+        else add_item(b, extra->name, outside ? extra->bytes : whole_lines(extra->bytes), outside);
+    }
+}
+
+/* Where ids, pos and logits begin in the persistent region; the same for all phases. */
+typedef struct ends {
+    uint64_t ids, pos, logits;
+} ends;
+
+static ends fill_persistent(builder *b, const dct_compile_params *params) {
+    dct_plan *plan = b->plan;
+    open_region(b, DCT_REGION_PERSISTENT);
+    for (uint32_t i = 0; i < plan->n_tables; i++) {
+        char name[sizeof plan->items->name];
+        snprintf(name, sizeof name, plan->n_tables == 1 ? "rotary table" : "rotary table %u", i);
+        plan->tables[i].offset = b->at;
+        add_item(b, name, whole_lines(plan->tables[i].bytes), false);
+    }
+    ends e;
+    e.ids = b->at;
+    add_item(b, DCT_ITEM_IDS, largest(plan, ids_of), false);
+    e.pos = b->at;
+    add_item(b, DCT_ITEM_POS, largest(plan, pos_of), false);
+    e.logits = b->at;
+    add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
+    add_extras(b, params, false);
+    close_region(b);
+    return e;
+}
+
+static void fill_arena(builder *b) {
+    uint64_t height = 0;
+    for (uint32_t i = 0; i < b->plan->n_phases; i++) {
+        if (b->plan->phases[i].cert.height_bytes > height) height = b->plan->phases[i].cert.height_bytes;
+    }
+    open_region(b, DCT_REGION_ARENA);
+    add_item(b, "arena of all phases", height, false);
+    close_region(b);
+}
+
+static void fill_runtime(builder *b, const dct_compile_params *params) {
+    dct_plan *plan = b->plan;
+    uint64_t unused;
+    open_region(b, DCT_REGION_RUNTIME);
+    add_extras(b, params, false);
+    if (!dct_plan_staging(plan, params->staging_bytes, &unused)) add_item(b, DCT_ITEM_STAGING, whole_lines(params->staging_bytes), false);
+    close_region(b);
+    add_extras(b, params, true);
+}
+
+/* Places of the values that do not lie in the arena. */
+static dct_status place_outer_values(dct_plan *plan, const ends *e, dct_phase *phase, dct_err *err) {
+    const dct_graph *g = &phase->graph;
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        const dct_value *value = &g->values[v];
+        dct_place *place = &phase->places[v];
+        bool end = v == g->ids || v == g->pos || v == g->logits;
+        if (value->kind == DCT_KIND_INTERMEDIATE) continue;
+        if (value->kind == DCT_KIND_WEIGHT) *place = (dct_place){DCT_REGION_WEIGHTS, plan->weights[value->ref].offset};
+        else if (value->kind == DCT_KIND_KV) *place = (dct_place){DCT_REGION_KV, plan->caches[value->ref].offset};
+        else if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE) *place = (dct_place){DCT_REGION_PERSISTENT, plan->tables[value->ref].offset};
+        else if (end) *place = (dct_place){DCT_REGION_PERSISTENT, v == g->ids ? e->ids : v == g->pos ? e->pos : e->logits};
+        else return dct_fail(err, DCT_BUG, "value '%s' of phase %s has no region", value->name, phase->name);
+    }
+    return DCT_OK;
+}
+
+dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_arena *arena, dct_err *err) {
+    builder b = {.plan = plan, .cap = plan->n_weights + plan->n_tables + params->n_extra + FIXED_ITEMS};
+    plan->items = dct_arena_array(arena, b.cap, sizeof *plan->items);
+    if (plan->items == NULL) return dct_fail_memory(err, arena, "the envelope");
+    fill_weights(&b);
+    dct_status status = fill_kv(&b, err);
+    if (status != DCT_OK) return status;
+    ends e = fill_persistent(&b, params);
+    fill_arena(&b);
+    fill_runtime(&b, params);
+    if (b.overflow || !dct_add_u64(plan->reserve_bytes, plan->outside_bytes, &plan->m_max_bytes)) {
+        return dct_fail(err, DCT_NO_FIT, "the envelope does not fit in 64 bits");
+    }
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        status = place_outer_values(plan, &e, &plan->phases[i], err);
+        if (status != DCT_OK) return status;
+    }
+    return DCT_OK;
+}
