@@ -55,21 +55,6 @@ static dct_status check_name(const dct_model *model, dct_err *err) {
     return unsupported(err, (int)(name.len < 64 ? name.len : 64), name.ptr);
 }
 
-static dct_status check_common(const dct_hparams *hp, dct_err *err) {
-    if (hp->n_expert > 0) {
-        return dct_fail(err, DCT_BAD_FILE, "mixtures of experts are not supported: %s.expert_count is %u", hp->arch, hp->n_expert);
-    }
-    if (hp->n_rot % 2 != 0 || hp->n_rot > hp->head_dim_k) {
-        return dct_fail(err, DCT_BAD_FILE, "%s.rope.dimension_count is %u, expected an even number up to %u", hp->arch, hp->n_rot, hp->head_dim_k);
-    }
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
-        if (hp->n_head[i] != 0 && hp->n_head_kv[i] != 0 && hp->n_head[i] % hp->n_head_kv[i] == 0 && hp->n_ff[i] != 0) continue;
-        return dct_fail(err, DCT_BAD_FILE, "layer %u has %u heads on %u and a feed-forward of %u, which %s does not run", i, hp->n_head[i],
-                        hp->n_head_kv[i], hp->n_ff[i], hp->arch);
-    }
-    return DCT_OK;
-}
-
 dct_status dct_arch_hparams(const dct_model *model, dct_hparams *hp, dct_err *err) {
     dct_status status = check_name(model, err);
     if (status != DCT_OK) return status;
@@ -77,9 +62,10 @@ dct_status dct_arch_hparams(const dct_model *model, dct_hparams *hp, dct_err *er
     if (status != DCT_OK) return status;
     const family *f = find_family(hp->arch);
     if (f == NULL) return unsupported(err, (int)sizeof hp->arch, hp->arch);
-    status = f->adjust(model, hp, err);
-    if (status != DCT_OK) return status;
-    return check_common(hp, err);
+    if (hp->n_expert > 0) {
+        return dct_fail(err, DCT_BAD_FILE, "mixtures of experts are not supported: %s.expert_count is %u", hp->arch, hp->n_expert);
+    }
+    return f->adjust(model, hp, err);
 }
 
 static dct_status check_cache_type(const dct_hparams *hp, dct_dtype type, uint32_t head_dim, const char *which, dct_err *err) {
