@@ -108,14 +108,14 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
 }
 
 static uint32_t glu_groups(const dct_op_run *run) {
-    return (uint32_t)dct_div_up(tiles_of(weight_in(run, 1)), dct_glu_tiles(run->graph->rows));
+    return (uint32_t)dct_div_up(tiles_of(weight_in(run, 1)), dct_glu_tiles(value_in(run, 0)->rows));
 }
 
 /* One group of tiles: gate and up go to the scratch, rows of them close together, and from there to the output. Kernels count y from
  * output row 0 of the weight, so the scratch is shifted left by the group's first row. */
 static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
-    uint32_t group = dct_glu_tiles(run->graph->rows), n = rows_of(run, value_in(run, 0)), width = group * DCT_TILE_ROWS;
+    uint32_t group = dct_glu_tiles(value_in(run, 0)->rows), n = rows_of(run, value_in(run, 0)), width = group * DCT_TILE_ROWS;
     range tiles = {piece * group, min_u32((piece + 1) * group, tiles_of(w))};
     uint32_t first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
     float *gate = run->scratch, *up = gate + (uint64_t)n * width;

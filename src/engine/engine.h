@@ -1,0 +1,135 @@
+/* engine/engine: what stands behind the public handles. Only this folder sees it.
+ *
+ *   dctms_model    a file's header in an arena of its own; session_open drops the header and keeps the open files
+ *   dctms_plan     a compact copy of a plan in its own arena; counted, because sessions run on it after the caller freed it
+ *   dctms_session  lies in its own reservation, at the item "session"
+ *
+ * Handles that come before a reservation are mapped by themselves. Nothing here calls malloc but dynamic.c, whose purpose it is.
+ */
+#ifndef DCT_ENGINE_ENGINE_H
+#define DCT_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "arch/arch.h"
+#include "compile/compile.h"
+#include "dctms.h"
+#include "engine/sampler.h"
+#include "exec/exec.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+struct dctms_model {
+    dct_arena arena;
+    dct_model model;
+    bool is_open;            /* the header is there */
+    dct_status hparams_status; /* files of other architectures can be inspected, not run */
+    dct_err hparams_err;
+    dct_hparams hp;
+};
+
+struct dctms_plan {
+    dct_arena arena;         /* holds the plan and nothing else */
+    _Atomic uint32_t owners;
+    dct_plan *plan;
+    const char *model_path;  /* "" when loaded from a file */
+    double compile_ms;
+};
+
+struct dctms_tokenizer {
+    dct_tokenizer *tables;
+    void *map;               /* what a tokenizer of its own occupies; NULL in a session */
+    uint64_t map_bytes;
+    void *scratch;           /* a session's; NULL: mapped for the call */
+    uint64_t scratch_bytes;
+};
+
+typedef struct dct_dynamic dct_dynamic;
+
+enum { DCT_MAX_END_TOKENS = 64, DCT_MAX_STOPS = 16, DCT_MAX_STOP_BYTES = 256, DCT_MAX_BIAS = 64 };
+
+struct dctms_session {
+    dctms_plan *handle;      /* held */
+    const dct_plan *plan;
+    dct_arena keep;          /* the checked plan */
+    char *base;              /* of the reservation */
+    dct_checked_plan *checked;
+    dct_pool *pool;
+    dct_exec *exec;
+    dct_dynamic *dynamic;    /* NULL when planned */
+    dctms_tokenizer tokenizer;
+    dct_sampler sampler;
+    dct_chat_family family;
+    char *jinja;             /* the file's template, in the item "chat template" */
+    uint64_t jinja_bytes;
+
+    /* the timeline */
+    dct_token *timeline;     /* [n_ctx], the tokens that the caches hold */
+    uint32_t n_past;
+    dct_token pending;       /* generated and delivered, not evaluated yet; DCT_NO_TOKEN */
+    const float *logits;     /* row 0 of the rows that the last step computed; NULL before the first */
+    uint32_t n_logit_rows;
+    uint32_t n_vocab;
+
+    dct_token *prompt;       /* [n_input + 1] scratch for tokenized text */
+    dct_token *generated;    /* [n_output] */
+    uint32_t n_generated;
+    char *text;              /* the answer */
+    uint64_t text_cap, n_text;
+    dct_token end_tokens[DCT_MAX_END_TOKENS];
+    uint32_t n_end_tokens;
+
+    _Atomic int interrupted;
+    bool is_sealed;
+    double prompt_ms;        /* of the prompt that the next answer follows */
+    uint32_t n_prompt;
+    uint64_t min_faults, maj_faults; /* when it became ready */
+};
+
+/* errors.c: the inner record to the caller's. Returns the status. */
+dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to);
+
+/* items.c: what the engine keeps in the envelope. Names are looked up again when a session opens. */
+enum { DCT_MAX_ITEMS = 24, DCT_WORKER_STACK = 256 * 1024, DCT_MAIN_STACK = 512 * 1024 };
+typedef struct dct_items {
+    dct_extra_item item[DCT_MAX_ITEMS];
+    uint32_t n;
+    uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena, or an item */
+    uint64_t staging_bytes;      /* load-time staging of all workers */
+} dct_items;
+dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items, dct_err *err) DCT_MUST_CHECK;
+void dct_items_add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside);
+uint64_t dct_staging_bytes_a_worker(const dct_plan_weight *weights, uint32_t n_weights);
+uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest_token);
+
+/* load.c: weights and rotary tables from the files into the reservation, by the pool. */
+typedef struct dct_loader {
+    const dct_model *model;
+    const dct_plan *plan;
+    char *base;
+    dct_pool *pool;
+    char *staging;
+    uint64_t staging_bytes;
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
+    dct_tensor *tensors;     /* [n_weights]: where each weight's rows lie; outlives the header */
+    dct_tensor *factors;     /* [n_tables] */
+} dct_loader;
+dct_status dct_load_find(dct_loader *loader, dct_arena *arena, dct_err *err) DCT_MUST_CHECK; /* needs the header */
+dct_status dct_load_all(dct_loader *loader, dct_err *err) DCT_MUST_CHECK;                     /* needs the open files only */
+
+/* rope.c: frequencies of a rotary table, factors NULL or f32[n_rot / 2]. */
+void dct_rope_frequencies(const dct_rope_table *t, const float *factors, double *freq, double *mscale);
+
+/* eval.c */
+dct_status dct_session_check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK; /* bounds were checked */
+dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */
+dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) DCT_MUST_CHECK;
+
+/* dynamic.c */
+dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) DCT_MUST_CHECK;
+void dct_dynamic_close(dct_dynamic *d);
+dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK;
+
+#endif

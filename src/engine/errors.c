@@ -1,0 +1,24 @@
+/* engine/errors: version, names, and the inner error record given to the caller. */
+#include <string.h>
+
+#include "engine/engine.h"
+#include "kernels/kernel.h"
+
+#define TEXT(x) #x
+#define VERSION_TEXT(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+
+_Static_assert((int)DCTMS_NO_FIT == (int)DCT_NO_FIT && (int)DCTMS_BOUND == (int)DCT_BOUND && (int)DCTMS_BUG == (int)DCT_BUG, "one numbering");
+_Static_assert(sizeof(dctms_error) == sizeof(dct_err), "one shape of error");
+
+const char *dctms_version(void) { return VERSION_TEXT(DCTMS_VERSION_MAJOR, DCTMS_VERSION_MINOR, DCTMS_VERSION_PATCH); }
+const char *dctms_status_text(dctms_status status) { return dct_status_text((dct_status)status); }
+const char *dctms_kernels_name(void) { return dct_kernels_best()->name; }
+
+dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to) {
+    if (status != DCT_OK && to != NULL) {
+        to->code = (dctms_status)status;
+        to->offset = from->offset;
+        memcpy(to->message, from->message, sizeof to->message);
+    }
+    return (dctms_status)status;
+}
