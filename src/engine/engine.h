@@ -26,6 +26,8 @@ struct dctms_model {
     dct_status hparams_status; /* files of other architectures can be inspected, not run */
     dct_err hparams_err;
     dct_hparams hp;
+    uint64_t map_bytes;
+    char path[];
 };
 
 struct dctms_plan {
@@ -80,7 +82,6 @@ struct dctms_session {
     uint32_t n_end_tokens;
 
     _Atomic int interrupted;
-    bool is_sealed;
     double prompt_ms;        /* of the prompt that the next answer follows */
     uint32_t n_prompt;
     uint64_t min_faults, maj_faults; /* when it became ready */
@@ -88,21 +89,46 @@ struct dctms_session {
 
 /* errors.c: the inner record to the caller's. Returns the status. */
 dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to);
+/* The caller's parameters over the defaults; what an older caller does not know stays as it is. */
+void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
 /* items.c: what the engine keeps in the envelope. Names are looked up again when a session opens. */
+#define DCT_ITEM_TOKENS "token tables"
+#define DCT_ITEM_TEMPLATE "chat template"
+#define DCT_ITEM_SAMPLER "sampler"
+#define DCT_ITEM_TIMELINE "timeline"
+#define DCT_ITEM_PROMPT "prompt tokens"
+#define DCT_ITEM_GENERATED "generated tokens"
+#define DCT_ITEM_TEXT "generated text"
+#define DCT_ITEM_TEXT_SCRATCH "text scratch"
+#define DCT_ITEM_STACKS "worker stacks"
+#define DCT_ITEM_POOL "worker pool"
+#define DCT_ITEM_EXEC "executor"
+#define DCT_ITEM_SESSION "session"
+#define DCT_ITEM_RECORD "plan record"
+
 enum { DCT_MAX_ITEMS = 24, DCT_WORKER_STACK = 256 * 1024, DCT_MAIN_STACK = 512 * 1024 };
 typedef struct dct_items {
     dct_extra_item item[DCT_MAX_ITEMS];
     uint32_t n;
-    uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena, or an item */
+    uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena where that is large enough, else an item */
     uint64_t staging_bytes;      /* load-time staging of all workers */
 } dct_items;
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items, dct_err *err) DCT_MUST_CHECK;
 void dct_items_add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside);
-uint64_t dct_staging_bytes_a_worker(const dct_plan_weight *weights, uint32_t n_weights);
-uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest_token);
+
+/* The text of at most n_tokens tokens, when the longest has `longest` bytes; and scratch to tokenize it as a chat: the text, its parts, and the tokenizer's own. */
+uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
+uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text);
+uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest); /* buffer of an answer's text */
+dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind kind);
+
+/* plan_api.c: traces anew and verifies. The result and the work of the verifier lie in `keep`, the traces in `work`. */
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
+                              dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 /* load.c: weights and rotary tables from the files into the reservation, by the pool. */
+uint64_t dct_load_staging_bytes(const dct_weight *w); /* of one worker, for this weight */
 typedef struct dct_loader {
     const dct_model *model;
     const dct_plan *plan;

@@ -22,3 +22,7 @@ dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to) {
     }
     return (dctms_status)status;
 }
+
+void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_bytes) {
+    memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
+}

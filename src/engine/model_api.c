@@ -1,44 +1,36 @@
 /* engine/model_api: a model file's header behind a handle. */
 #include <string.h>
 
-#include "base/size.h"
 #include "engine/engine.h"
 #include "engine/report.h"
-
-static void free_model(dctms_model *m) {
-    if (m == NULL) return;
-    dct_model_close(&m->model);
-    dct_arena_deinit(&m->arena);
-    dct_os_unmap(m, sizeof *m);
-}
-
-static dct_status open_model(dctms_model *m, const char *path, dct_err *err) {
-    dct_arena_init(&m->arena, 0);
-    char *kept = dct_arena_strndup(&m->arena, path, strlen(path));
-    if (kept == NULL) return dct_fail_memory(err, &m->arena, "a path");
-    dct_status status = dct_model_open(&m->model, kept, &m->arena, err);
-    if (status != DCT_OK) return status;
-    m->is_open = true;
-    m->hparams_status = dct_arch_hparams(&m->model, &m->hp, &m->hparams_err);
-    return DCT_OK;
-}
 
 dctms_status dctms_model_open(const char *path, dctms_model **model, dctms_error *err) {
     dct_err why = {0};
     if (path == NULL || model == NULL) return dct_give(dct_fail(&why, DCT_USAGE, "no path of a model"), &why, err);
-    dctms_model *m = dct_os_map(sizeof *m);
+    size_t path_bytes = strlen(path) + 1;
+    dctms_model *m = dct_os_map(sizeof *m + path_bytes);
     if (m == NULL) return dct_give(dct_fail(&why, DCT_NO_FIT, "no memory for a model handle"), &why, err);
-    dct_status status = open_model(m, path, &why);
+    m->map_bytes = sizeof *m + path_bytes;
+    memcpy(m->path, path, path_bytes);
+    dct_arena_init(&m->arena, 0);
+    dct_status status = dct_model_open(&m->model, m->path, &m->arena, &why);
     if (status != DCT_OK) {
         dct_arena_deinit(&m->arena);
-        dct_os_unmap(m, sizeof *m);
+        dct_os_unmap(m, m->map_bytes);
         return dct_give(status, &why, err);
     }
+    m->is_open = true;
+    m->hparams_status = dct_arch_hparams(&m->model, &m->hp, &m->hparams_err);
     *model = m;
     return DCTMS_OK;
 }
 
-void dctms_model_free(dctms_model *model) { free_model(model); }
+void dctms_model_free(dctms_model *m) {
+    if (m == NULL) return;
+    dct_model_close(&m->model);
+    dct_arena_deinit(&m->arena);
+    dct_os_unmap(m, m->map_bytes);
+}
 
 static dct_status need_header(const dctms_model *m, dct_err *err) {
     if (m->is_open) return DCT_OK;

@@ -68,7 +68,7 @@ static void bind_ops(dct_exec *exec, exec_phase *ep, const dct_kernels *kernels)
         for (uint32_t k = 0; k < op->n_in; k++) run->in[k] = value_address(exec, phase, op->in[k]);
         for (uint32_t k = 0; k < op->n_out; k++) run->out[k] = value_address(exec, phase, op->out[k]);
         run->scratch = value_address(exec, phase, phase->scratch[i]);
-        ep->scratch_bytes[i] = dct_round_up(dct_op_scratch_bytes(&phase->graph, op), DCT_PLAN_ALIGN);
+        if (run->scratch != NULL) ep->scratch_bytes[i] = dct_value_row_bytes(&phase->graph.values[phase->scratch[i]]);
     }
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];

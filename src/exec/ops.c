@@ -237,12 +237,23 @@ static range parts_seen(const dct_op_run *run) {
     return (range){first / DCT_PART_POSITIONS, (run->pos0 + run->n - 1) / DCT_PART_POSITIONS + 1};
 }
 
+/* The merge looks at every part and skips those with l = 0; parts that no piece computes are given that. */
+static void clear_unseen(const dct_attn_args *args, range seen, uint32_t kv_head, uint32_t t) {
+    uint32_t group = args->n_head / args->n_head_kv, part_floats = args->dv + 2;
+    for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+        float *parts = args->parts + ((uint64_t)t * args->n_head + head) * args->n_part * part_floats;
+        for (uint32_t j = 0; j < args->n_part; j++)
+            if (j < seen.begin || j >= seen.end) parts[(uint64_t)j * part_floats + 1] = 0;
+    }
+}
+
 static void attn_part_piece(const dct_op_run *run, uint32_t piece) {
     dct_attn_args args = attn_args(run);
     args.parts = run->out[0];
-    range parts = parts_seen(run);
-    uint32_t n_parts = parts.end - parts.begin;
-    run->kernels->attn_part(&args, piece / n_parts % args.n_head_kv, piece / n_parts / args.n_head_kv, parts.begin + piece % n_parts);
+    range seen = parts_seen(run);
+    uint32_t n_parts = seen.end - seen.begin, row_head = piece / n_parts, kv_head = row_head % args.n_head_kv, t = row_head / args.n_head_kv;
+    if (piece % n_parts == 0) clear_unseen(&args, seen, kv_head, t);
+    run->kernels->attn_part(&args, kv_head, t, seen.begin + piece % n_parts);
 }
 
 /* (row, a range of heads): one row has work for several workers. */

@@ -1,0 +1,232 @@
+/* engine/dynamic: the way it is done elsewhere, for comparison: the graph as the architecture traced it, nothing fused, one malloc
+ * and one free for every tensor, caches that grow by 256 positions at a time by allocating, copying and freeing.
+ *
+ * Kernels, weights and the order of every sum are those of the planned mode, so the logits are the same bytes. This is the only
+ * file of the library that calls malloc.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+#include "kernels/kernel.h"
+
+enum { GROW = 256, LINE = 64 };
+
+/* malloc promises 16 bytes, kernels want 64. */
+typedef struct tensor {
+    void *raw, *at;
+} tensor;
+
+typedef struct dynamic_phase {
+    dct_graph *graph;
+    tensor *values;      /* [n_values]; weights and tables point into the reservation and have no raw */
+    uint32_t *last_use;  /* [n_values]: op after which the value is freed; DCT_NONE: not by an op */
+} dynamic_phase;
+
+struct dct_dynamic {
+    dct_graph graphs[DCT_PLAN_MAX_PHASES];
+    dynamic_phase phases[DCT_PLAN_MAX_PHASES];
+    dct_phase_kind kinds[DCT_PLAN_MAX_PHASES];
+    uint32_t n_phases, n_caches, capacity; /* positions that the caches hold now */
+    tensor *caches;
+    tensor logits;
+};
+
+static dct_status allocate(tensor *t, uint64_t bytes, dct_err *err) {
+    t->raw = malloc((size_t)bytes + LINE);
+    if (t->raw == NULL) return dct_fail(err, DCT_NO_FIT, "no memory for a tensor of %llu bytes", (unsigned long long)bytes);
+    t->at = (void *)(((uintptr_t)t->raw + LINE - 1) & ~(uintptr_t)(LINE - 1));
+    return DCT_OK;
+}
+
+static void release(tensor *t) {
+    free(t->raw);
+    *t = (tensor){0};
+}
+
+/* ---- open ---- */
+
+static void *weight_address(const dctms_session *s, const dct_weight *w) {
+    for (uint32_t i = 0; i < s->plan->n_weights; i++) {
+        const dct_plan_weight *pw = &s->plan->weights[i];
+        if (pw->w.row_begin == w->row_begin && pw->w.n_rows == w->n_rows && strcmp(pw->w.tensor, w->tensor) == 0)
+            return s->base + s->plan->region_offset[DCT_REGION_WEIGHTS] + pw->offset;
+    }
+    return NULL;
+}
+
+static void *table_address(const dctms_session *s, const dct_rope_table *t) {
+    for (uint32_t i = 0; i < s->plan->n_tables; i++) {
+        const dct_rope_table *p = &s->plan->tables[i].t;
+        if (p->n_rot == t->n_rot && p->base == t->base && p->scaling == t->scaling && p->factor == t->factor && strcmp(p->factors_tensor, t->factors_tensor) == 0)
+            return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
+    }
+    return NULL;
+}
+
+static dct_status open_phase(dctms_session *s, dynamic_phase *p, dct_err *err) {
+    dct_graph *g = p->graph;
+    p->values = dct_arena_array(&s->keep, g->n_values, sizeof *p->values);
+    p->last_use = dct_arena_array(&s->keep, g->n_values, sizeof *p->last_use);
+    if (p->values == NULL || p->last_use == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        const dct_value *value = &g->values[v];
+        p->last_use[v] = DCT_NONE;
+        if (value->kind == DCT_KIND_WEIGHT) p->values[v].at = weight_address(s, &g->weights[value->ref]);
+        if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE) p->values[v].at = table_address(s, &g->tables[value->ref]);
+        bool lies_in_reservation = value->kind == DCT_KIND_WEIGHT || (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE);
+        if (lies_in_reservation && p->values[v].at == NULL) return dct_fail(err, DCT_BUG, "'%s' is not in the plan", value->name);
+    }
+    for (dct_op_id i = 0; i < g->n_ops; i++) {
+        for (uint32_t k = 0; k < g->ops[i].n_out; k++) p->last_use[g->ops[i].out[k]] = i; /* when nobody reads it */
+        for (uint32_t k = 0; k < g->ops[i].n_in; k++)
+            if (g->ops[i].in[k] != DCT_NONE) p->last_use[g->ops[i].in[k]] = i;
+    }
+    return DCT_OK;
+}
+
+dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) {
+    dct_dynamic *d = dct_arena_alloc(&s->keep, sizeof *d);
+    if (d == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
+    d->n_phases = n_traced;
+    d->n_caches = traced[0].n_caches;
+    d->caches = dct_arena_array(&s->keep, d->n_caches, sizeof *d->caches);
+    if (d->caches == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
+    for (uint32_t i = 0; i < n_traced; i++) {
+        d->graphs[i] = traced[i];
+        d->phases[i].graph = &d->graphs[i];
+        d->kinds[i] = s->plan->phases[i].kind;
+        dct_status status = open_phase(s, &d->phases[i], err);
+        if (status != DCT_OK) return status;
+    }
+    s->dynamic = d;
+    return DCT_OK;
+}
+
+void dct_dynamic_close(dct_dynamic *d) {
+    for (uint32_t i = 0; i < d->n_caches; i++) release(&d->caches[i]);
+    release(&d->logits);
+}
+
+/* ---- caches ---- */
+
+/* A head's positions lie first in its part; codes and scales of Q8_0 apart. */
+static void copy_head(const dct_cache *c, const char *from, uint32_t n_from, char *to, uint32_t n_to) {
+    if (c->type != DCT_TYPE_Q8_0) {
+        memcpy(to, from, (size_t)n_from * c->head_dim * dct_dtype_block_bytes(c->type));
+        return;
+    }
+    memcpy(to, from, (size_t)n_from * c->head_dim);
+    memcpy(to + (size_t)n_to * c->head_dim, from + (size_t)n_from * c->head_dim, (size_t)n_from * (c->head_dim / 32) * 2);
+}
+
+static dct_status grow_cache(tensor *t, const dct_cache *c, uint32_t from, uint32_t to, dct_err *err) {
+    tensor grown = {0};
+    uint64_t old_head = dct_kv_head_bytes(c->type, c->head_dim, from), new_head = dct_kv_head_bytes(c->type, c->head_dim, to);
+    dct_status status = allocate(&grown, c->n_head_kv * new_head, err);
+    if (status != DCT_OK) return status;
+    memset(grown.at, 0, (size_t)(c->n_head_kv * new_head));
+    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++) copy_head(c, (const char *)t->at + h * old_head, from, (char *)grown.at + h * new_head, to);
+    release(t);
+    *t = grown;
+    return DCT_OK;
+}
+
+static dct_status grow_caches(dct_dynamic *d, uint32_t n_positions, dct_err *err) {
+    if (n_positions <= d->capacity) return DCT_OK;
+    uint32_t to = (uint32_t)dct_round_up(n_positions, GROW);
+    for (uint32_t i = 0; i < d->n_caches; i++) {
+        dct_status status = grow_cache(&d->caches[i], &d->graphs[0].caches[i], d->capacity, to, err);
+        if (status != DCT_OK) return status;
+    }
+    d->capacity = to;
+    for (uint32_t p = 0; p < d->n_phases; p++)
+        for (uint32_t i = 0; i < d->n_caches; i++) d->graphs[p].caches[i].n_ctx = to;
+    return DCT_OK;
+}
+
+/* ---- run ---- */
+
+typedef struct op_work {
+    dct_op_run run;
+    tensor scratch;
+    uint64_t scratch_a_worker;
+} op_work;
+
+static void run_piece(void *ctx, uint32_t piece, uint32_t worker) {
+    const op_work *work = ctx;
+    dct_op_run run = work->run;
+    if (work->scratch.at != NULL) run.scratch = (char *)work->scratch.at + worker * work->scratch_a_worker;
+    dct_op_piece(&run, piece);
+}
+
+static void *address_of(const dct_dynamic *d, const dynamic_phase *p, dct_value_id id) {
+    if (id == DCT_NONE) return NULL;
+    const dct_value *v = &p->graph->values[id];
+    return v->kind == DCT_KIND_KV ? d->caches[v->ref].at : p->values[id].at;
+}
+
+static dct_status run_op(dctms_session *s, dynamic_phase *p, dct_op_id id, uint32_t n, dct_err *err) {
+    const dct_op *op = &p->graph->ops[id];
+    uint32_t n_workers = dct_pool_workers(s->pool);
+    op_work work = {.run = {.graph = p->graph, .op = op, .n = n, .pos0 = s->n_past, .n_workers = n_workers, .kernels = dct_kernels_best()}};
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        dct_status status = allocate(&p->values[op->out[k]], p->graph->values[op->out[k]].bytes, err);
+        if (status != DCT_OK) return status;
+        work.run.out[k] = p->values[op->out[k]].at;
+    }
+    for (uint32_t k = 0; k < op->n_in; k++) work.run.in[k] = address_of(s->dynamic, p, op->in[k]);
+    work.scratch_a_worker = dct_round_up(dct_op_scratch_bytes(p->graph, op), LINE);
+    if (work.scratch_a_worker != 0) {
+        dct_status status = allocate(&work.scratch, work.scratch_a_worker * n_workers, err);
+        if (status != DCT_OK) return status;
+    }
+    dct_pool_run(s->pool, run_piece, &work, dct_op_pieces(&work.run));
+    release(&work.scratch);
+    return DCT_OK;
+}
+
+static dct_status make_inputs(const dctms_session *s, dynamic_phase *p, const dct_token *tokens, uint32_t n, dct_err *err) {
+    const dct_graph *g = p->graph;
+    dct_status status = allocate(&p->values[g->ids], g->values[g->ids].bytes, err);
+    if (status == DCT_OK) status = allocate(&p->values[g->pos], g->values[g->pos].bytes, err);
+    if (status != DCT_OK) return status;
+    int32_t *ids = p->values[g->ids].at, *pos = p->values[g->pos].at;
+    for (uint32_t t = 0; t < n; t++) {
+        int32_t at = (int32_t)(s->n_past + t);
+        ids[t] = (int32_t)tokens[t];
+        memcpy(pos + 4 * t, (int32_t[4]){at, at, at, 0}, 4 * sizeof(int32_t));
+    }
+    return DCT_OK;
+}
+
+/* Frees what op `id` was the last to use; DCT_NONE frees everything, after a failure. */
+static void release_after(dynamic_phase *p, dct_op_id id) {
+    for (dct_value_id v = 0; v < p->graph->n_values; v++)
+        if (p->values[v].raw != NULL && v != p->graph->logits && (id == DCT_NONE || p->last_use[v] == id)) release(&p->values[v]);
+}
+
+dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n, dct_err *err) {
+    dct_dynamic *d = s->dynamic;
+    uint32_t i = 0;
+    while (d->kinds[i] != kind) i++;
+    dynamic_phase *p = &d->phases[i];
+    dct_status status = grow_caches(d, s->n_past + n, err);
+    if (status == DCT_OK) status = make_inputs(s, p, tokens, n, err);
+    for (dct_op_id op = 0; status == DCT_OK && op < p->graph->n_ops; op++) {
+        status = run_op(s, p, op, n, err);
+        if (status == DCT_OK) release_after(p, op);
+    }
+    tensor *logits = &p->values[p->graph->logits];
+    if (status != DCT_OK) {
+        release_after(p, DCT_NONE);
+        release(logits);
+        return status;
+    }
+    release(&d->logits);
+    d->logits = *logits;
+    *logits = (tensor){0};
+    s->logits = d->logits.at;
+    return DCT_OK;
+}

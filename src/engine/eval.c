@@ -1,0 +1,123 @@
+/* engine/eval: tokens onto the timeline.
+ *
+ * A prompt goes through the prefill phase in chunks of ubatch rows, a single token through decode; both give the same bytes. A
+ * bound is checked before anything is computed, so a refused request leaves the timeline as it was.
+ *
+ * The last token of an answer is delivered before it is evaluated, and is evaluated only if something follows: it is `pending`.
+ */
+#include <string.h>
+
+#include "engine/engine.h"
+
+dct_status dct_session_check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+    for (uint32_t i = 0; i < n; i++)
+        if (tokens[i] >= s->n_vocab) return dct_fail(err, DCT_USAGE, "token %u does not exist, the vocabulary has %u", tokens[i], s->n_vocab);
+    return DCT_OK;
+}
+
+/* Text has the same position in all three streams of M-RoPE. */
+static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_token *tokens, uint32_t n) {
+    int32_t *ids = dct_exec_value(s->exec, phase->kind, phase->graph.ids), *pos = dct_exec_value(s->exec, phase->kind, phase->graph.pos);
+    for (uint32_t t = 0; t < n; t++) {
+        int32_t p = (int32_t)(s->n_past + t);
+        ids[t] = (int32_t)tokens[t];
+        memcpy(pos + 4 * t, (int32_t[4]){p, p, p, 0}, 4 * sizeof(int32_t));
+    }
+}
+
+static dct_status run_chunk(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+    const dct_phase *phase = dct_plan_phase(s->plan, n == 1 ? DCT_PHASE_DECODE : DCT_PHASE_PREFILL);
+    if (s->dynamic != NULL) {
+        dct_status status = dct_dynamic_run(s, phase->kind, tokens, n, err);
+        if (status != DCT_OK) return status;
+    } else {
+        write_inputs(s, phase, tokens, n);
+        dct_exec_run(s->exec, phase->kind, n, s->n_past);
+        s->logits = dct_exec_value(s->exec, phase->kind, phase->graph.logits);
+    }
+    s->n_logit_rows = s->plan->bounds.logits == DCT_LOGITS_ALL ? n : 1;
+    memcpy(s->timeline + s->n_past, tokens, n * sizeof *tokens);
+    s->n_past += n;
+    return DCT_OK;
+}
+
+dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+    while (n > 0) {
+        uint32_t chunk = n < s->plan->bounds.ubatch ? n : s->plan->bounds.ubatch;
+        dct_status status = run_chunk(s, tokens, chunk, err);
+        if (status != DCT_OK) return status;
+        tokens += chunk;
+        n -= chunk;
+        if (n > 0 && atomic_load_explicit(&s->interrupted, memory_order_relaxed)) {
+            atomic_store(&s->interrupted, 0);
+            return dct_fail(err, DCT_INTERRUPTED, "interrupted with %u tokens of the prompt left", n);
+        }
+    }
+    return DCT_OK;
+}
+
+static dct_status check_context(const dctms_session *s, uint32_t n, dct_err *err) {
+    uint64_t total = (uint64_t)s->n_past + n;
+    if (total <= s->plan->bounds.n_ctx) return DCT_OK;
+    return dct_fail(err, DCT_BOUND, "the timeline would have %llu tokens, the bound is %u", (unsigned long long)total, s->plan->bounds.n_ctx);
+}
+
+dct_status dct_session_flush(dctms_session *s, dct_err *err) {
+    if (s->pending == DCT_NO_TOKEN) return DCT_OK;
+    dct_status status = check_context(s, 1, err);
+    if (status != DCT_OK) return status;
+    dct_token token = s->pending;
+    s->pending = DCT_NO_TOKEN;
+    return dct_session_advance(s, &token, 1, err);
+}
+
+dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) {
+    uint64_t total = s->n_past + (s->pending != DCT_NO_TOKEN) + n_wanted;
+    if (total > s->plan->bounds.n_input)
+        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)total, s->plan->bounds.n_input);
+    if (n == 0) return s->n_past > 0 ? dct_session_flush(s, err) : dct_fail(err, DCT_USAGE, "the prompt is empty");
+    dct_status status = dct_session_check_tokens(s, tokens, n, err);
+    if (status != DCT_OK) return status;
+    uint64_t start = dct_os_now_ns();
+    status = dct_session_flush(s, err);
+    if (status == DCT_OK) status = dct_session_advance(s, tokens, n, err);
+    s->prompt_ms += (double)(dct_os_now_ns() - start) * 1e-6;
+    s->n_prompt += n;
+    return status;
+}
+
+/* ---- public ---- */
+
+uint32_t dctms_session_n_tokens(const dctms_session *s) { return s->n_past; }
+
+dctms_status dctms_session_rewind(dctms_session *s, uint32_t n, dctms_error *err) {
+    dct_err why = {0};
+    if (n > s->n_past) return dct_give(dct_fail(&why, DCT_USAGE, "cannot rewind to %u tokens, there are %u", n, s->n_past), &why, err);
+    s->n_past = n;
+    s->pending = DCT_NO_TOKEN;
+    s->logits = NULL;
+    return DCTMS_OK;
+}
+
+dctms_status dctms_session_eval(dctms_session *s, const dctms_token *tokens, uint32_t n, dctms_error *err) {
+    dct_err why = {0};
+    return dct_give(dct_session_prompt_tokens(s, tokens, n, n, &why), &why, err);
+}
+
+dctms_status dctms_session_step(dctms_session *s, dctms_token token, dctms_error *err) {
+    dct_err why = {0};
+    dct_status status = dct_session_check_tokens(s, &token, 1, &why);
+    if (status == DCT_OK) status = check_context(s, 1 + (s->pending != DCT_NO_TOKEN), &why);
+    if (status == DCT_OK) status = dct_session_flush(s, &why);
+    if (status == DCT_OK) status = dct_session_advance(s, &token, 1, &why);
+    return dct_give(status, &why, err);
+}
+
+const float *dctms_session_logits(const dctms_session *s) { return s->logits == NULL ? NULL : s->logits + (uint64_t)(s->n_logit_rows - 1) * s->n_vocab; }
+
+const float *dctms_session_logits_row(const dctms_session *s, uint32_t row) {
+    if (s->logits == NULL || row >= s->n_logit_rows) return NULL;
+    return s->logits + (uint64_t)row * s->n_vocab;
+}
+
+void dctms_session_interrupt(dctms_session *s) { atomic_store_explicit(&s->interrupted, 1, memory_order_relaxed); }

@@ -1,0 +1,107 @@
+/* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it.
+ *
+ * Sizes that depend on the compiled plan (executor, plan record) are bounded from the traced graph: fusing only makes fewer ops
+ * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+
+enum {
+    LIBRARY_HEAP = 1024 * 1024,
+    PROGRAM_BYTES = 6 * 1024 * 1024,
+    SCRATCH_A_BYTE = 32,      /* of text, for the tokenizer */
+    SCRATCH_FIXED = 64 * 1024,
+    EXEC_A_OP = 512,          /* gate, addresses */
+    RECORD_FIXED = 512 * 1024, /* handles of model and plan, first chunks of arenas, what the verifier keeps */
+    SPARE_OPS = 64
+};
+
+void dct_items_add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside) {
+    if (bytes == 0) return;
+    items->item[items->n++] = (dct_extra_item){region, name, dct_round_up(bytes, 64), outside};
+}
+
+uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest) { return (uint64_t)n_tokens * longest; }
+
+/* Every byte of a token may be invalid and become the three bytes of U+FFFD; behind that, room for one token's bytes. */
+uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest) { return 3 * dct_longest_text(n_tokens, longest) + longest + 64; }
+
+/* The text with the most parts has a token for each, and one template part before and after. */
+uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text) {
+    uint64_t parts = (2 * (uint64_t)n_tokens + 16) * sizeof(dct_text_part);
+    return dct_round_up(n_text, 64) + dct_round_up(parts, 64) + n_text * SCRATCH_A_BYTE + SCRATCH_FIXED;
+}
+
+dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
+    return (dct_trace_params){.kind = kind, .rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots, .n_ctx = b->n_ctx,
+                              .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
+}
+
+/* Bytes of the longest entry of the vocabulary: no token's text is longer, and a lone byte may become U+FFFD. */
+static uint32_t longest_token(const dct_model *model) {
+    const dct_meta *tokens = dct_model_find_meta(model, "tokenizer.ggml.tokens");
+    uint64_t cursor = 0;
+    size_t longest = 4;
+    dct_str token;
+    if (tokens == NULL) return (uint32_t)longest;
+    while (dct_meta_array_next_str(model, tokens, &cursor, &token))
+        if (token.len > longest) longest = token.len;
+    return longest > 65535 ? 65535 : (uint32_t)longest;
+}
+
+static uint64_t template_bytes(const dct_model *model) {
+    const dct_meta *meta = dct_model_find_meta(model, "tokenizer.chat_template");
+    return meta != NULL && meta->type == DCT_META_STRING ? meta->as.s.len : 0;
+}
+
+static void add_persistent(const dctms_model *m, const dct_bounds *b, uint64_t token_bytes, uint32_t longest, dct_items *items) {
+    const dct_region region = DCT_REGION_PERSISTENT;
+    dct_items_add(items, region, DCT_ITEM_TOKENS, token_bytes, false);
+    dct_items_add(items, region, DCT_ITEM_TEMPLATE, template_bytes(&m->model), false);
+    dct_items_add(items, region, DCT_ITEM_SAMPLER, dct_sampler_bytes(m->hp.n_vocab), false);
+    dct_items_add(items, region, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), false);
+    dct_items_add(items, region, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), false);
+    dct_items_add(items, region, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), false);
+    dct_items_add(items, region, DCT_ITEM_TEXT, dct_answer_bytes(b->n_output, longest), false);
+}
+
+static void add_runtime(const dct_bounds *b, const dct_graph *g, dct_items *items) {
+    const dct_region region = DCT_REGION_RUNTIME;
+    uint64_t n_ops = 2 * ((uint64_t)g->n_ops + SPARE_OPS), n_values = 2 * ((uint64_t)g->n_values + SPARE_OPS);
+    uint64_t record = n_ops * (sizeof(dct_op) + sizeof(dct_step) + 16) + n_values * (sizeof(dct_value) + sizeof(dct_place)) +
+                      3 * g->n_weights * sizeof(dct_plan_weight) + 3 * g->n_caches * sizeof(dct_plan_cache);
+    dct_items_add(items, region, DCT_ITEM_STACKS, (uint64_t)(b->threads - 1) * DCT_WORKER_STACK, false);
+    dct_items_add(items, region, DCT_ITEM_POOL, dct_pool_bytes(b->threads), false);
+    dct_items_add(items, region, DCT_ITEM_EXEC, n_ops * EXEC_A_OP + 4096, false);
+    dct_items_add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
+    dct_items_add(items, region, DCT_ITEM_RECORD, record + record / 4 + RECORD_FIXED, true);
+    dct_items_add(items, region, "library heap", LIBRARY_HEAP, true);
+    dct_items_add(items, region, "program image and libraries", PROGRAM_BYTES, true);
+    dct_items_add(items, region, "main stack", DCT_MAIN_STACK, true);
+}
+
+dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_arena *work, dct_items *items, dct_err *err) {
+    uint64_t token_bytes;
+    dct_status status = dct_tokenizer_measure(&m->model, work, &token_bytes, err);
+    if (status != DCT_OK) return status;
+    dct_graph g;
+    dct_trace_params trace = dct_trace_params_of(b, DCT_PHASE_PREFILL);
+    status = dct_arch_trace(&m->model, &m->hp, &trace, work, &g, err);
+    if (status != DCT_OK) return status;
+    uint32_t longest = longest_token(&m->model);
+    memset(items, 0, sizeof *items);
+    add_persistent(m, b, token_bytes, longest, items);
+    add_runtime(b, &g, items);
+    items->text_scratch_bytes = dct_text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
+    for (uint32_t i = 0; i < g.n_weights; i++) {
+        uint64_t bytes = dct_load_staging_bytes(&g.weights[i]) * b->threads;
+        if (bytes > items->staging_bytes) items->staging_bytes = bytes;
+    }
+    for (uint32_t i = 0; i < g.n_tables; i++) { /* factors and frequencies of a table pass through it as well */
+        uint64_t bytes = dct_round_up((uint64_t)g.tables[i].n_rot * 8, 4096);
+        if (bytes > items->staging_bytes) items->staging_bytes = bytes;
+    }
+    return DCT_OK;
+}

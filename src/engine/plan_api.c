@@ -1,0 +1,259 @@
+/* engine/plan_api: bounds from what the caller says and leaves open, compiling, and plans in files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+#include "engine/report.h"
+
+enum { DEFAULT_CTX = 4096, DEFAULT_OUTPUT = 512, DEFAULT_UBATCH = 512, MAX_THREADS = 512 };
+
+dctms_plan_params dctms_plan_default_params(void) {
+    dctms_plan_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_bytes = sizeof params;
+    return params;
+}
+
+/* ---- bounds ---- */
+
+static dct_status cache_type(const char *name, size_t cap, const char *which, uint32_t head_dim, dct_dtype *out, dct_err *err) {
+    if (memchr(name, '\0', cap) == NULL) return dct_fail(err, DCT_USAGE, "the name of the type of %s does not end", which);
+    if (name[0] == '\0') {
+        *out = DCT_TYPE_F16;
+        return DCT_OK;
+    }
+    if (!dct_dtype_of_name(name, out) || (!dct_dtype_is_float(*out) && *out != DCT_TYPE_Q8_0))
+        return dct_fail(err, DCT_USAGE, "'%s' is no type for %s (f32, f16, bf16, q8_0)", name, which);
+    if (*out == DCT_TYPE_Q8_0 && head_dim % 32 != 0)
+        return dct_fail(err, DCT_USAGE, "q8_0 for %s needs heads of a multiple of 32 elements, this model has %u", which, head_dim);
+    return DCT_OK;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p, dct_bounds *b, dct_err *err) {
+    memset(b, 0, sizeof *b);
+    uint32_t trained = m->hp.n_ctx_train != 0 ? m->hp.n_ctx_train : DEFAULT_CTX;
+    b->n_ctx = p->n_ctx != 0 ? p->n_ctx : min_u32(DEFAULT_CTX, trained);
+    if (p->n_output < -1) return dct_fail(err, DCT_USAGE, "%d output tokens make no sense", p->n_output);
+    if (p->n_output == -1) b->n_output = b->n_ctx / 2;
+    else b->n_output = p->n_output != 0 ? (uint32_t)p->n_output : min_u32(DEFAULT_OUTPUT, b->n_ctx / 2);
+    if (b->n_ctx > (1u << 30)) return dct_fail(err, DCT_USAGE, "a context of %u tokens is out of range", b->n_ctx);
+    if (b->n_ctx <= b->n_output || b->n_output == 0)
+        return dct_fail(err, DCT_USAGE, "a context of %u tokens leaves no room for a prompt beside %u output tokens", b->n_ctx, b->n_output);
+    b->n_input = b->n_ctx - b->n_output;
+    b->ubatch = min_u32(p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH, b->n_input);
+    b->slots = 1;
+    b->threads = p->threads != 0 ? p->threads : dct_os_usable_cpus(NULL, NULL, 0);
+    if (b->threads > MAX_THREADS) return dct_fail(err, DCT_USAGE, "%u threads are more than %d", b->threads, MAX_THREADS);
+    b->logits = p->logits == DCTMS_LOGITS_ALL ? DCT_LOGITS_ALL : DCT_LOGITS_LAST;
+    dct_status status = cache_type(p->type_k, sizeof p->type_k, "the K cache", m->hp.head_dim_k, &b->type_k, err);
+    if (status != DCT_OK) return status;
+    return cache_type(p->type_v, sizeof p->type_v, "the V cache", m->hp.head_dim_v, &b->type_v, err);
+}
+
+/* ---- compile ---- */
+
+static dct_status compile_once(const dct_compile_params *c, uint64_t budget, dct_arena *work, dct_plan **out, dct_err *err) {
+    uint64_t least;
+    if (budget != 0) return dct_compile_budget(c, budget, work, out, &least, err);
+    return dct_compile(c, work, out, err);
+}
+
+/* Text is tokenized over the intermediates, which are unused then. When they are too small, an item is added and the plan made again. */
+static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p, dct_arena *work, dct_plan **out, dct_err *err) {
+    dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = dct_profile_default(), .pack_nodes = p->pack_nodes};
+    dct_items items;
+    dct_status status = choose_bounds(m, p, &c.bounds, err);
+    if (status != DCT_OK) return status;
+    status = dct_items_measure(m, &c.bounds, work, &items, err);
+    if (status != DCT_OK) return status;
+    c.extra = items.item;
+    c.n_extra = items.n;
+    c.staging_bytes = items.staging_bytes;
+    status = compile_once(&c, p->memory_budget, work, out, err);
+    if (status != DCT_OK || (*out)->region_bytes[DCT_REGION_ARENA] >= items.text_scratch_bytes) return status;
+    dct_items_add(&items, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, items.text_scratch_bytes, false);
+    c.n_extra = items.n;
+    return compile_once(&c, p->memory_budget, work, out, err);
+}
+
+static dct_status new_plan(const char *model_path, dctms_plan **out, dct_err *err) {
+    dctms_plan *plan = dct_os_map(sizeof *plan);
+    if (plan == NULL) return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
+    dct_arena_init(&plan->arena, 0);
+    atomic_init(&plan->owners, 1);
+    plan->model_path = dct_arena_strndup(&plan->arena, model_path, strlen(model_path));
+    if (plan->model_path == NULL) {
+        dctms_plan_free(plan);
+        return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
+    }
+    *out = plan;
+    return DCT_OK;
+}
+
+void dctms_plan_free(dctms_plan *plan) {
+    if (plan == NULL || atomic_fetch_sub(&plan->owners, 1) != 1) return;
+    dct_arena_deinit(&plan->arena);
+    dct_os_unmap(plan, sizeof *plan);
+}
+
+/* The form of a plan file in `work`. */
+static dct_status to_bytes(const dct_plan *plan, dct_arena *work, void **bytes, uint64_t *n, dct_err *err) {
+    dct_status status = dct_plan_save(plan, NULL, 0, n, err);
+    if (status != DCT_OK) return status;
+    *bytes = dct_arena_alloc(work, *n);
+    if (*bytes == NULL) return dct_fail_memory(err, work, "a plan file");
+    return dct_plan_save(plan, *bytes, *n, n, err);
+}
+
+/* A copy without what the passes left in their arena, through the form that files have. */
+static dct_status keep_compact(const dct_plan *compiled, dct_arena *work, dctms_plan *plan, dct_err *err) {
+    void *bytes;
+    uint64_t n;
+    dct_status status = to_bytes(compiled, work, &bytes, &n, err);
+    if (status != DCT_OK) return status;
+    return dct_plan_load(bytes, n, &plan->arena, &plan->plan, err);
+}
+
+dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **out, dctms_error *err) {
+    dct_err why = {0};
+    dctms_plan_params p = dctms_plan_default_params();
+    if (params != NULL) dct_take_params(&p, sizeof p, params, params->struct_bytes);
+    dct_arena work;
+    dct_plan *compiled = NULL;
+    dctms_plan *plan = NULL;
+    uint64_t start = dct_os_now_ns();
+    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
+    if (model->hparams_status != DCT_OK) return dct_give(model->hparams_status, &model->hparams_err, err);
+    if (p.profile_path != NULL) return dct_give(dct_fail(&why, DCT_USAGE, "cost profiles in files are not read yet"), &why, err);
+    dct_arena_init(&work, 0);
+    dct_status status = compile_plan(model, &p, &work, &compiled, &why);
+    if (status == DCT_OK) status = new_plan(model->model.path, &plan, &why);
+    if (status == DCT_OK) status = keep_compact(compiled, &work, plan, &why);
+    dct_arena_deinit(&work);
+    if (status != DCT_OK) {
+        dctms_plan_free(plan);
+        return dct_give(status, &why, err);
+    }
+    plan->compile_ms = (double)(dct_os_now_ns() - start) * 1e-6;
+    *out = plan;
+    return DCTMS_OK;
+}
+
+/* ---- files ---- */
+
+static dct_status read_plan(const char *path, dct_arena *work, dctms_plan *plan, dct_err *err) {
+    dct_file file;
+    dct_status status = dct_file_open(&file, path, err);
+    if (status != DCT_OK) return status;
+    void *bytes = file.bytes < (1u << 30) ? dct_arena_alloc(work, file.bytes) : NULL;
+    if (bytes == NULL) status = dct_fail(err, DCT_BAD_FILE, "%s: %llu bytes are too many for a plan", path, (unsigned long long)file.bytes);
+    else status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
+    if (status == DCT_OK) status = dct_plan_load(bytes, file.bytes, &plan->arena, &plan->plan, err);
+    dct_file_close(&file);
+    return status;
+}
+
+dctms_status dctms_plan_load(const char *path, dctms_plan **out, dctms_error *err) {
+    dct_err why = {0};
+    dct_arena work;
+    dctms_plan *plan = NULL;
+    dct_arena_init(&work, 0);
+    dct_status status = new_plan("", &plan, &why);
+    if (status == DCT_OK) status = read_plan(path, &work, plan, &why);
+    dct_arena_deinit(&work);
+    if (status != DCT_OK) dctms_plan_free(plan);
+    else *out = plan;
+    return dct_give(status, &why, err);
+}
+
+dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_error *err) {
+    dct_err why = {0};
+    dct_arena work;
+    void *bytes;
+    uint64_t n;
+    dct_arena_init(&work, 0);
+    dct_status status = to_bytes(plan->plan, &work, &bytes, &n, &why);
+    if (status == DCT_OK) status = dct_file_write_whole(path, bytes, n, &why);
+    dct_arena_deinit(&work);
+    return dct_give(status, &why, err);
+}
+
+/* ---- verify ---- */
+
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
+                              dct_defect *defect, dct_err *err) {
+    *defect = DCT_DEFECT_MODEL_MISMATCH;
+    if (m->hparams_status != DCT_OK) {
+        *err = m->hparams_err;
+        return m->hparams_status;
+    }
+    if (plan->fingerprint != m->model.fingerprint) return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        dct_trace_params trace = dct_trace_params_of(&plan->bounds, plan->phases[i].kind);
+        dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, work, &traced[i], err);
+        if (status != DCT_OK) return status;
+    }
+    return dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, keep, checked, defect, err);
+}
+
+dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err) {
+    dct_err why = {0};
+    dct_defect code = DCT_DEFECT_NONE;
+    dct_arena work;
+    dct_graph traced[DCT_PLAN_MAX_PHASES];
+    dct_checked_plan *checked;
+    dct_arena_init(&work, 0);
+    dct_status status;
+    if (model == NULL) status = dct_verify_alone(plan->plan, &work, &code, &why);
+    else if (!model->is_open) status = dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened");
+    else status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
+    dct_arena_deinit(&work);
+    if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
+    return dct_give(status, &why, err);
+}
+
+/* ---- report ---- */
+
+dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx, dctms_error *err) {
+    dct_err why = {0};
+    dct_mem_available have;
+    dct_os_mem_available(NULL, &have);
+    dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms};
+    dct_status status = DCT_OK;
+    switch (format) {
+    case DCTMS_PLAN_TABLE: dct_plan_dump_table(plan->plan, write, ctx); break;
+    case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
+    case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
+    case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;
+    case DCTMS_PLAN_SVG_DECODE: dct_plan_dump_svg(plan->plan, DCT_PHASE_DECODE, write, ctx); break;
+    case DCTMS_PLAN_PAPER: status = dct_report_paper(plan->plan, &facts, write, ctx, &why); break;
+    }
+    return dct_give(status, &why, err);
+}
+
+dctms_status dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
+    const dct_plan *plan = handle->plan;
+    dct_mem_available have;
+    dct_os_mem_available(NULL, &have);
+    memset(info, 0, sizeof *info);
+    info->m_max_bytes = plan->m_max_bytes;
+    info->weights_bytes = plan->region_bytes[DCT_REGION_WEIGHTS];
+    info->kv_bytes = plan->region_bytes[DCT_REGION_KV];
+    info->persistent_bytes = plan->region_bytes[DCT_REGION_PERSISTENT];
+    info->intermediate_bytes = plan->region_bytes[DCT_REGION_ARENA];
+    info->runtime_bytes = plan->region_bytes[DCT_REGION_RUNTIME] + plan->outside_bytes;
+    info->available_bytes = have.available_bytes;
+    snprintf(info->available_source, sizeof info->available_source, "%s", have.source);
+    info->n_ctx = plan->bounds.n_ctx;
+    info->n_input = plan->bounds.n_input;
+    info->n_output = plan->bounds.n_output;
+    info->ubatch = plan->bounds.ubatch;
+    info->threads = plan->bounds.threads;
+    info->compile_ms = handle->compile_ms;
+    info->optimal = true;
+    for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
+    return DCTMS_OK;
+}

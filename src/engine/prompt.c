@@ -1,0 +1,149 @@
+/* engine/prompt: text and chats onto the timeline, in planned scratch.
+ *
+ *   scratch    [ rendered chat | its parts | the tokenizer's own ]     over the intermediates, or an item
+ *
+ * What cannot fit is refused before it is tokenized: no token has more bytes than the longest of the vocabulary.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+
+static dct_status check_length(const dctms_session *s, uint64_t n_text, dct_err *err) {
+    uint32_t longest = dct_tokenizer_longest(s->tokenizer.tables), n_input = s->plan->bounds.n_input;
+    if (n_text <= dct_longest_text(n_input, longest)) return DCT_OK;
+    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)dct_div_up(n_text, longest), n_input);
+}
+
+/* Parts of the scratch. */
+typedef struct layout {
+    char *text;
+    dct_text_part *parts;
+    uint64_t n_parts;
+    void *own;
+    uint64_t own_bytes;
+} layout;
+
+static dct_status lay_out(const dctms_session *s, uint64_t n_text, uint64_t n_parts, layout *l, dct_err *err) {
+    uint64_t text = dct_round_up(n_text, 64), parts = dct_round_up(n_parts * sizeof(dct_text_part), 64);
+    if (text + parts + dct_tokenizer_scratch_bytes(s->tokenizer.tables, n_text) > s->tokenizer.scratch_bytes)
+        return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text", (unsigned long long)s->tokenizer.scratch_bytes,
+                        (unsigned long long)n_text);
+    char *at = s->tokenizer.scratch;
+    *l = (layout){at, (dct_text_part *)(at + text), n_parts, at + text + parts, s->tokenizer.scratch_bytes - text - parts};
+    return DCT_OK;
+}
+
+static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool parse_special, dct_err *err) {
+    layout l;
+    uint64_t n_tokens;
+    bool is_first = s->n_past == 0 && s->pending == DCT_NO_TOKEN;
+    dct_status status = check_length(s, n, err);
+    if (status == DCT_OK) status = lay_out(s, n, 0, &l, err);
+    if (status == DCT_OK)
+        status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, s->tokenizer.scratch, s->prompt, s->plan->bounds.n_input, &n_tokens, err);
+    if (status != DCT_OK) return status;
+    uint32_t written = n_tokens < s->plan->bounds.n_input ? (uint32_t)n_tokens : s->plan->bounds.n_input;
+    return dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err);
+}
+
+dctms_status dctms_session_prompt(dctms_session *s, const char *text, size_t n, bool parse_special, dctms_error *err) {
+    dct_err why = {0};
+    return dct_give(prompt_text(s, text, n, parse_special, &why), &why, err);
+}
+
+/* ---- chats ---- */
+
+/* Rendered text and parts; neighbours of one kind are one part. What does not fit is only counted. */
+typedef struct rendering {
+    char *text;
+    dct_text_part *parts;
+    uint64_t n_text, text_cap, n_parts, parts_cap;
+} rendering;
+
+static void take_piece(void *ctx, const char *text, size_t n, bool is_template) {
+    rendering *r = ctx;
+    if (n == 0) return;
+    if (r->n_text + n <= r->text_cap) memcpy(r->text + r->n_text, text, n);
+    r->n_text += n;
+    if (r->n_parts > 0 && r->n_parts <= r->parts_cap && r->parts[r->n_parts - 1].parse_special == is_template) {
+        r->parts[r->n_parts - 1].end = r->n_text;
+        return;
+    }
+    if (r->n_parts < r->parts_cap) r->parts[r->n_parts] = (dct_text_part){r->n_text, is_template};
+    r->n_parts++;
+}
+
+static dct_status render(dctms_session *s, const dctms_chat_message *messages, uint32_t n, rendering *r, layout *l, dct_err *err) {
+    uint32_t n_input = s->plan->bounds.n_input;
+    memset(r, 0, sizeof *r);
+    r->text_cap = dct_longest_text(n_input, dct_tokenizer_longest(s->tokenizer.tables));
+    r->parts_cap = 2 * (uint64_t)n_input + 16;
+    dct_status status = lay_out(s, r->text_cap, r->parts_cap, l, err);
+    if (status != DCT_OK) return status;
+    r->text = l->text;
+    r->parts = l->parts;
+    _Static_assert(sizeof(dctms_chat_message) == sizeof(dct_chat_message), "one shape of message");
+    status = dct_chat_render(s->family, (dct_str){s->jinja, s->jinja_bytes}, (const dct_chat_message *)messages, n, true, take_piece, r, err);
+    if (status != DCT_OK) return status;
+    status = check_length(s, r->n_text, err);
+    if (status != DCT_OK || r->n_parts <= r->parts_cap) return status;
+    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(r->n_parts / 2), n_input);
+}
+
+/* Tokens of the chat in s->prompt. A template may write BOS although the file does not ask the tokenizer for it. */
+static dct_status encode_chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, uint64_t *n_tokens, dct_err *err) {
+    rendering r;
+    layout l;
+    const dct_special *special = dct_tokenizer_special(s->tokenizer.tables);
+    dct_status status = render(s, messages, n, &r, &l, err);
+    if (status != DCT_OK) return status;
+    uint32_t n_front = !special->add_bos && special->bos != DCT_NO_TOKEN && dct_chat_writes_bos((dct_str){s->jinja, s->jinja_bytes});
+    if (n_front != 0) s->prompt[0] = special->bos;
+    status = dct_tokenizer_encode_parts(s->tokenizer.tables, r.text, r.n_text, r.parts, r.n_parts, true, l.own, s->prompt + n_front,
+                                        s->plan->bounds.n_input, n_tokens, err);
+    *n_tokens += n_front;
+    return status;
+}
+
+/* At least the last token is evaluated again: its logits are what the answer begins with. */
+static uint32_t common_prefix(const dctms_session *s, uint32_t n) {
+    uint32_t k = 0;
+    while (k < n - 1 && k < s->n_past && s->prompt[k] == s->timeline[k]) k++;
+    return k;
+}
+
+static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, dct_err *err) {
+    if (s->family == DCT_CHAT_NONE)
+        return dct_fail(err, DCT_USAGE, "the file's chat template is not one we know; name one of %s", dct_chat_names());
+    uint64_t n_tokens = 0;
+    dct_status status = encode_chat(s, messages, n, &n_tokens, err);
+    if (status != DCT_OK) return status;
+    if (n_tokens > s->plan->bounds.n_input)
+        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)n_tokens, s->plan->bounds.n_input);
+    if (n_tokens == 0) return dct_fail(err, DCT_USAGE, "the prompt is empty");
+    uint32_t kept = common_prefix(s, (uint32_t)n_tokens);
+    s->n_past = kept;
+    s->pending = DCT_NO_TOKEN;
+    s->logits = NULL;
+    return dct_session_prompt_tokens(s, s->prompt + kept, (uint32_t)n_tokens - kept, n_tokens - kept, err);
+}
+
+dctms_status dctms_session_chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, dctms_error *err) {
+    dct_err why = {0};
+    return dct_give(chat(s, messages, n, &why), &why, err);
+}
+
+bool dctms_session_has_chat_template(const dctms_session *s) { return s->family != DCT_CHAT_NONE; }
+
+dctms_status dctms_session_set_chat_template(dctms_session *s, const char *name, dctms_error *err) {
+    dct_err why = {0};
+    dct_chat_family family = DCT_CHAT_NONE;
+    bool known = name[0] == '\0' ? true : dct_chat_family_of_name(name, &family);
+    if (name[0] == '\0') family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
+    if (!known || family == DCT_CHAT_NONE)
+        return dct_give(dct_fail(&why, DCT_USAGE, "%s%s; name one of %s", name[0] == '\0' ? "the file's chat template is not one we know" : "unknown chat template ",
+                                 name, dct_chat_names()), &why, err);
+    s->family = family;
+    return DCTMS_OK;
+}

@@ -1,0 +1,345 @@
+/* engine/session: opening and closing one timeline in planned memory.
+ *
+ *   verify ► is there room ► reserve ► token tables ► list of weights ► [drop the header] ► workers ► populate ► load ► rehearse
+ *
+ * The header is dropped before the reservation is populated, so the two are never resident together and the peak of the
+ * process is M_max. Everything that may fail for want of memory happens here.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+#include "kernels/kernel.h"
+
+enum { HUGE_PAGE = 2 * 1024 * 1024, POPULATE_PIECE = 8 * 1024 * 1024 };
+
+dctms_session_params dctms_session_default_params(void) {
+    dctms_session_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_bytes = sizeof params;
+    return params;
+}
+
+/* ---- where things lie ---- */
+
+static void *item_at(const dct_plan *plan, char *base, const char *name, uint64_t *bytes) {
+    uint64_t offset;
+    if (!dct_plan_find_item(plan, name, &offset, bytes)) return NULL;
+    return base + offset;
+}
+
+/* An item of at least `need` bytes: a plan file may have been made by another version. */
+static dct_status need_item(const dct_plan *plan, char *base, const char *name, uint64_t need, void *out, dct_err *err) {
+    uint64_t bytes;
+    void *at = item_at(plan, base, name, &bytes);
+    if (at == NULL || bytes < need)
+        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name, (unsigned long long)bytes, (unsigned long long)need);
+    memcpy(out, &at, sizeof at);
+    return DCT_OK;
+}
+
+static dct_status bind_items(dctms_session *s, dct_err *err) {
+    const dct_bounds *b = &s->plan->bounds;
+    void *sampler = NULL;
+    dct_status status = need_item(s->plan, s->base, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab), &sampler, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), &s->timeline, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_TEXT, 0, &s->text, err);
+    if (status != DCT_OK) return status;
+    item_at(s->plan, s->base, DCT_ITEM_TEXT, &s->text_cap);
+    dct_sampler_init(&s->sampler, sampler, s->n_vocab);
+    s->tokenizer.scratch = item_at(s->plan, s->base, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
+    if (s->tokenizer.scratch == NULL) { /* over the intermediates */
+        s->tokenizer.scratch = s->base + s->plan->region_offset[DCT_REGION_ARENA];
+        s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
+    }
+    return DCT_OK;
+}
+
+/* ---- text ---- */
+
+static void find_end_tokens(dctms_session *s) {
+    const dct_tokenizer *t = s->tokenizer.tables;
+    for (dct_token id = 0; id < dct_tokenizer_n_tokens(t) && s->n_end_tokens < DCT_MAX_END_TOKENS; id++)
+        if (dct_tokenizer_is_end(t, id)) s->end_tokens[s->n_end_tokens++] = id;
+}
+
+static dct_status open_text(dctms_session *s, const dct_model *model, dct_arena *work, dct_err *err) {
+    uint64_t bytes;
+    void *at = item_at(s->plan, s->base, DCT_ITEM_TOKENS, &bytes);
+    if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
+    dct_status status = dct_tokenizer_build(model, work, at, bytes, &s->tokenizer.tables, err);
+    if (status != DCT_OK) return status;
+    find_end_tokens(s);
+    if (dct_answer_bytes(s->plan->bounds.n_output, dct_tokenizer_longest(s->tokenizer.tables)) > s->text_cap)
+        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' is too small", DCT_ITEM_TEXT);
+    dct_str jinja;
+    bool found;
+    status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
+    if (status != DCT_OK || !found || jinja.len == 0) return status;
+    status = need_item(s->plan, s->base, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
+    if (status != DCT_OK) return status;
+    memcpy(s->jinja, jinja.ptr, jinja.len);
+    s->jinja_bytes = jinja.len;
+    s->family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
+    return DCT_OK;
+}
+
+/* ---- memory ---- */
+
+static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
+    dct_mem_available have;
+    dct_os_mem_available(NULL, &have);
+    if (force || plan->m_max_bytes <= have.available_bytes) return DCT_OK;
+    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %.1f MiB (M_max), %.1f MiB are available (%s)", (double)plan->m_max_bytes / 1048576,
+                    (double)have.available_bytes / 1048576, have.source);
+}
+
+static dct_status reserve(const dct_plan *plan, char **base, dct_err *err) {
+    *base = dct_os_map_aligned((size_t)plan->reserve_bytes, HUGE_PAGE);
+    if (*base == NULL)
+        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)plan->reserve_bytes / 1048576);
+    (void)dct_os_want_huge_pages(*base, (size_t)plan->reserve_bytes);
+    return DCT_OK;
+}
+
+typedef struct populate_run {
+    char *from;
+    uint64_t bytes;
+    _Atomic int failed;
+    dct_err err;
+} populate_run;
+
+static void populate_piece(void *ctx, uint32_t piece, uint32_t worker) {
+    (void)worker;
+    populate_run *run = ctx;
+    uint64_t begin = (uint64_t)piece * POPULATE_PIECE, end = begin + POPULATE_PIECE < run->bytes ? begin + POPULATE_PIECE : run->bytes;
+    dct_err err = {0};
+    if (dct_os_populate(run->from + begin, (size_t)(end - begin), &err) == DCT_OK) return;
+    int none = 0;
+    if (atomic_compare_exchange_strong(&run->failed, &none, 1)) run->err = err;
+}
+
+static dct_status populate(dct_pool *pool, char *from, uint64_t bytes, dct_err *err) {
+    populate_run run = {.from = from, .bytes = bytes};
+    dct_pool_run(pool, populate_piece, &run, (uint32_t)dct_div_up(bytes, POPULATE_PIECE));
+    if (atomic_load(&run.failed) == 0) return DCT_OK;
+    *err = run.err;
+    return run.err.code;
+}
+
+/* The dynamic mode keeps caches and intermediates elsewhere: theirs stay untouched. */
+static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_err *err) {
+    for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
+        if (is_dynamic && (r == DCT_REGION_KV || r == DCT_REGION_ARENA)) continue;
+        dct_status status = populate(s->pool, s->base + s->plan->region_offset[r], s->plan->region_bytes[r], err);
+        if (status != DCT_OK) return status;
+    }
+    return DCT_OK;
+}
+
+/* ---- open ---- */
+
+/* What is needed only while opening. */
+typedef struct opening {
+    dctms_model *model;
+    dctms_session_params params;
+    dct_arena work;      /* traces, then tables of the tokenizer in the making; dropped before populating */
+    dct_arena late;      /* list of weights; in dynamic mode the traces too, and then it stays */
+    dct_loader loader;
+    dct_graph traced[DCT_PLAN_MAX_PHASES];
+} opening;
+
+/* Only the open files stay; the record of what the header said is gone. */
+static void drop_header(dctms_model *m) {
+    m->is_open = false;
+    m->model.meta = NULL;
+    m->model.tensors = NULL;
+    m->model.tensor_index = m->model.meta_index = NULL;
+    m->model.n_meta = m->model.n_tensors = m->model.tensor_index_size = m->model.meta_index_size = 0;
+    dct_arena_deinit(&m->arena);
+}
+
+static dct_status start_workers(dctms_session *s, dct_err *err) {
+    uint32_t n = s->plan->bounds.threads;
+    void *stacks = NULL, *memory = NULL;
+    dct_status status = need_item(s->plan, s->base, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
+    if (status == DCT_OK && n > 1) status = need_item(s->plan, s->base, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
+    if (status != DCT_OK) return status;
+    return dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &s->pool, err);
+}
+
+static dct_status load(dctms_session *s, opening *o, dct_err *err) {
+    dct_loader *l = &o->loader;
+    uint64_t offset;
+    for (uint32_t i = 0; i < s->plan->n_weights; i++) {
+        uint64_t bytes = dct_load_staging_bytes(&s->plan->weights[i].w) * s->plan->bounds.threads;
+        if (bytes > l->staging_bytes) l->staging_bytes = bytes;
+    }
+    for (uint32_t i = 0; i < s->plan->n_tables; i++) {
+        uint64_t bytes = dct_round_up((uint64_t)s->plan->tables[i].t.n_rot * 8, 4096);
+        if (bytes > l->staging_bytes) l->staging_bytes = bytes;
+    }
+    if (!dct_plan_staging(s->plan, l->staging_bytes, &offset))
+        return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging", (unsigned long long)l->staging_bytes);
+    l->staging = s->base + offset;
+    l->base = s->base;
+    l->pool = s->pool;
+    l->progress = o->params.progress;
+    l->progress_ctx = o->params.progress_ctx;
+    return dct_load_all(l, err);
+}
+
+/* One token through each phase, so that every code and data page was used once; then the caches are as new. */
+static dct_status rehearse(dctms_session *s, dct_err *err) {
+    dct_token zeros[2] = {0, 0};
+    uint32_t n = s->plan->bounds.n_ctx > 1 && s->plan->bounds.ubatch > 1 ? 2 : 1;
+    dct_status status = dct_session_advance(s, zeros, n, err);
+    s->n_past = 0;
+    if (status == DCT_OK) status = dct_session_advance(s, zeros, 1, err);
+    s->n_past = 0;
+    s->logits = NULL;
+    if (s->dynamic == NULL) memset(s->base + s->plan->region_offset[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]);
+    return status;
+}
+
+static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
+    if (o->params.alloc == DCTMS_ALLOC_DYNAMIC) return dct_dynamic_open(s, o->traced, s->plan->n_phases, err);
+    void *memory = NULL;
+    for (uint32_t r = DCT_REGION_KV; r <= DCT_REGION_ARENA; r++) /* the staging lay in one of the two */
+        if (r != DCT_REGION_PERSISTENT) memset(s->base + s->plan->region_offset[r], 0, (size_t)s->plan->region_bytes[r]);
+    dct_status status = need_item(s->plan, s->base, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
+    if (status != DCT_OK) return status;
+    return dct_exec_init(memory, s->checked, s->base, dct_kernels_best(), s->pool, &s->exec, err);
+}
+
+/* All that follows the reservation, in which the session lies already. */
+static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
+    dct_status status = bind_items(s, err);
+    if (status == DCT_OK) status = open_text(s, &o->model->model, &o->work, err);
+    if (status == DCT_OK) status = dct_load_find(&o->loader, &o->late, err);
+    if (status != DCT_OK) return status;
+    drop_header(o->model);
+    dct_arena_deinit(&o->work);
+    status = start_workers(s, err);
+    if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, err);
+    if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
+    if (status == DCT_OK) status = load(s, o, err);
+    if (status == DCT_OK) status = start_executor(s, o, err);
+    if (status == DCT_OK) status = rehearse(s, err);
+    return status;
+}
+
+static void close_session(dctms_session *s) {
+    if (s->pool != NULL) dct_pool_stop(s->pool);
+    if (s->dynamic != NULL) dct_dynamic_close(s->dynamic);
+    dct_arena_deinit(&s->keep);
+    dctms_plan *handle = s->handle;
+    dct_os_unmap(s->base, (size_t)handle->plan->reserve_bytes); /* the session with it */
+    dctms_plan_free(handle);
+}
+
+static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **out, dct_err *err) {
+    dct_arena keep;
+    dct_arena_init(&keep, 0);
+    const dct_plan *plan = handle->plan;
+    dct_checked_plan *checked = NULL;
+    dct_defect defect;
+    char *base = NULL;
+    void *at = NULL;
+    dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
+    dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, &checked, &defect, err);
+    if (status == DCT_OK) status = check_room(plan, o->params.force, err);
+    if (status == DCT_OK) status = reserve(plan, &base, err);
+    if (status != DCT_OK) goto fail_keep;
+    status = need_item(plan, base, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
+    if (status != DCT_OK) goto fail_reservation;
+
+    dctms_session *s = at;
+    atomic_fetch_add(&handle->owners, 1);
+    s->handle = handle;
+    s->plan = plan;
+    s->keep = keep;
+    s->base = base;
+    s->checked = checked;
+    s->n_vocab = o->model->hp.n_vocab;
+    s->pending = DCT_NO_TOKEN;
+    status = fill(s, o, err);
+    if (status != DCT_OK) {
+        close_session(s);
+        return status;
+    }
+    dctms_session_mark_ready(s);
+    *out = s;
+    return DCT_OK;
+
+fail_reservation:
+    dct_os_unmap(base, (size_t)plan->reserve_bytes);
+fail_keep:
+    dct_arena_deinit(&keep);
+    return status;
+}
+
+dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params, dctms_session **session, dctms_error *err) {
+    dct_err why = {0};
+    opening o;
+    memset(&o, 0, sizeof o);
+    o.model = model;
+    o.params = dctms_session_default_params();
+    if (params != NULL) dct_take_params(&o.params, sizeof o.params, params, params->struct_bytes);
+    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
+    if (model->model.data_missing) return dct_give(dct_fail(&why, DCT_BAD_FILE, "%s: the weights are missing", model->model.path), &why, err);
+    dct_arena_init(&o.work, 0);
+    dct_arena_init(&o.late, 0);
+    o.loader.model = &model->model;
+    o.loader.plan = plan->plan;
+    dct_status status = open_session(&o, (dctms_plan *)(uintptr_t)plan, session, &why); /* only its count of owners changes */
+    dct_arena_deinit(&o.late);
+    dct_arena_deinit(&o.work);
+    return dct_give(status, &why, err);
+}
+
+void dctms_session_free(dctms_session *session) {
+    if (session != NULL) close_session(session);
+}
+
+/* ---- facts ---- */
+
+static _Atomic bool process_is_sealed; /* a seal is the process's, not a session's */
+
+dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err) {
+    dct_err why = {0};
+    bool is_enforced = false;
+    dct_os_populate_process(DCT_MAIN_STACK);
+    dct_status status = dct_os_seal(kill, &is_enforced, &why);
+    if (status == DCT_OK) atomic_store(&process_is_sealed, is_enforced);
+    if (enforced != NULL) *enforced = is_enforced;
+    return dct_give(status, &why, err);
+}
+
+void dctms_session_memory(const dctms_session *s, dctms_memory *out) {
+    dct_mem_figures now;
+    dct_os_mem_figures(&now);
+    memset(out, 0, sizeof *out);
+    out->m_max_bytes = s->plan->m_max_bytes;
+    out->vm_hwm_bytes = now.vm_hwm;
+    out->vm_peak_bytes = now.vm_peak;
+    out->vm_size_bytes = now.vm_size;
+    out->rss_anon_bytes = now.rss_anon;
+    out->vm_swap_bytes = now.vm_swap;
+    out->min_faults = now.min_faults - s->min_faults;
+    out->maj_faults = now.maj_faults - s->maj_faults;
+    out->sealed = atomic_load(&process_is_sealed);
+}
+
+void dctms_session_mark_ready(dctms_session *s) {
+    dct_mem_figures now;
+    dct_os_mem_figures(&now);
+    s->min_faults = now.min_faults;
+    s->maj_faults = now.maj_faults;
+}
+
+uint64_t dctms_session_waits(const dctms_session *s) { return s->exec == NULL ? 0 : dct_exec_waits(s->exec); }
+uint32_t dctms_session_n_vocab(const dctms_session *s) { return s->n_vocab; }
+const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *s) { return &s->tokenizer; }

@@ -1,0 +1,62 @@
+/* engine/tokens_api: the tokenizer alone, or a session's. */
+#include <string.h>
+
+#include "base/size.h"
+#include "engine/engine.h"
+
+static dct_status open_tables(const dctms_model *m, dctms_tokenizer **out, dct_err *err) {
+    dct_arena work;
+    dct_arena_init(&work, 0);
+    uint64_t bytes, header = dct_round_up(sizeof(dctms_tokenizer), 64);
+    dctms_tokenizer *t = NULL;
+    dct_status status = dct_tokenizer_measure(&m->model, &work, &bytes, err);
+    if (status != DCT_OK) goto out;
+    t = dct_os_map((size_t)(header + bytes));
+    if (t == NULL) {
+        status = dct_fail(err, DCT_NO_FIT, "no memory for %llu bytes of token tables", (unsigned long long)bytes);
+        goto out;
+    }
+    t->map = t;
+    t->map_bytes = header + bytes;
+    status = dct_tokenizer_build(&m->model, &work, (char *)t + header, bytes, &t->tables, err);
+    if (status == DCT_OK) *out = t;
+    else dct_os_unmap(t, (size_t)(header + bytes));
+out:
+    dct_arena_deinit(&work);
+    return status;
+}
+
+dctms_status dctms_tokenizer_open(const dctms_model *model, dctms_tokenizer **tokenizer, dctms_error *err) {
+    dct_err why = {0};
+    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
+    return dct_give(open_tables(model, tokenizer, &why), &why, err);
+}
+
+void dctms_tokenizer_free(dctms_tokenizer *t) {
+    if (t != NULL && t->map != NULL) dct_os_unmap(t->map, (size_t)t->map_bytes);
+}
+
+dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n_text, bool add_special, bool parse_special, dctms_token *ids, size_t cap,
+                            size_t *n, dctms_error *err) {
+    dct_err why = {0};
+    uint64_t need = dct_tokenizer_scratch_bytes(t->tables, n_text), n_ids = 0;
+    bool is_own = need > t->scratch_bytes;
+    void *scratch = is_own ? dct_os_map((size_t)need) : t->scratch;
+    if (scratch == NULL) return dct_give(dct_fail(&why, DCT_NO_FIT, "no memory to tokenize %zu bytes", n_text), &why, err);
+    dct_status status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids, &why);
+    if (is_own) dct_os_unmap(scratch, (size_t)need);
+    if (status == DCT_OK) *n = (size_t)n_ids;
+    return dct_give(status, &why, err);
+}
+
+/* Tokens of any length go through a small buffer when the caller's may be too small for the longest. */
+size_t dctms_token_text(const dctms_tokenizer *t, dctms_token id, bool special, char *out, size_t cap) {
+    char piece[1024];
+    if (id >= dct_tokenizer_n_tokens(t->tables)) return 0;
+    if (cap >= dct_tokenizer_longest(t->tables)) return dct_tokenizer_piece(t->tables, id, special, out);
+    if (dct_tokenizer_longest(t->tables) > sizeof piece) return 0;
+    size_t n = dct_tokenizer_piece(t->tables, id, special, piece);
+    if (n > cap) n = cap;
+    memcpy(out, piece, n);
+    return n;
+}
