@@ -201,10 +201,20 @@ static dct_status make_inputs(const dctms_session *s, dynamic_phase *p, const dc
     return DCT_OK;
 }
 
-/* Frees what op `id` was the last to use; DCT_NONE frees everything, after a failure. */
+static void release_value(dynamic_phase *p, dct_value_id v, dct_op_id after) {
+    if (v != DCT_NONE && v != p->graph->logits && p->last_use[v] == after && p->values[v].raw != NULL) release(&p->values[v]);
+}
+
+/* Frees what this op was the last to use. */
 static void release_after(dynamic_phase *p, dct_op_id id) {
+    const dct_op *op = &p->graph->ops[id];
+    for (uint32_t k = 0; k < op->n_in; k++) release_value(p, op->in[k], id);
+    for (uint32_t k = 0; k < op->n_out; k++) release_value(p, op->out[k], id);
+}
+
+static void release_all(dynamic_phase *p) {
     for (dct_value_id v = 0; v < p->graph->n_values; v++)
-        if (p->values[v].raw != NULL && v != p->graph->logits && (id == DCT_NONE || p->last_use[v] == id)) release(&p->values[v]);
+        if (p->values[v].raw != NULL) release(&p->values[v]);
 }
 
 dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n, dct_err *err) {
@@ -220,8 +230,7 @@ dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_toke
     }
     tensor *logits = &p->values[p->graph->logits];
     if (status != DCT_OK) {
-        release_after(p, DCT_NONE);
-        release(logits);
+        release_all(p);
         return status;
     }
     release(&d->logits);
