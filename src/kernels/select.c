@@ -39,7 +39,13 @@ static void fill_scalar(dct_kernels *table) {
 }
 
 #if defined(DCT_KERNELS_X86)
-/* AVX-VNNI: leaf 7, subleaf 1, EAX bit 4. The state it needs is that of AVX2, which has been asked for. */
+/* Two features that not every compiler's __builtin_cpu_supports knows by name. The registers they need are those of AVX2,
+ * which has been asked for. */
+static bool has_f16c(void) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 static bool has_avx_vnni(void) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
@@ -47,7 +53,7 @@ static bool has_avx_vnni(void) {
 
 /* __builtin_cpu_supports asks the system too: registers that it does not save count as absent. */
 static void fill_vectors(void) {
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     present[DCT_ISA_AVX2] = avx2;
