@@ -1,0 +1,70 @@
+/* verify/checker: what the parts of the verifier share. One file a question:
+ *
+ *   structure.c    ids in range, sizes from shapes, aliases, graph rules; every op in exactly one step; workers, waits
+ *   happens.c      what is ordered before what, derived from the steps; every read after its write
+ *   memory.c       where values lie; no two that may be live together share a byte
+ *   storage.c      weights, caches and tables: sizes, places, and agreement with file and bounds
+ *   envelope.c     bounds, items, regions, M_max
+ *   certificate.c  load, height, optimality, counted again
+ *   graph_match.c  the plan's graph is the model's graph
+ *
+ * Each returns DCT_OK or the first defect, through dct_refuse.
+ */
+#ifndef DCT_VERIFY_CHECKER_H
+#define DCT_VERIFY_CHECKER_H
+
+#include "verify/verify.h"
+
+typedef struct dct_checker {
+    const dct_plan *plan;
+    dct_arena *arena; /* the work */
+    dct_defect defect;
+    dct_err *err;
+} dct_checker;
+
+/* Notes the defect and what it is about; DCT_BAD_FILE. */
+dct_status dct_refuse(dct_checker *c, dct_defect defect, const char *format, ...) DCT_PRINTF(3, 4);
+
+/* One op touching one value. */
+typedef struct dct_access {
+    dct_op_id op;
+    bool writes;
+} dct_access;
+
+/* What is derived of a phase before anything is judged about its memory. */
+typedef struct dct_facts {
+    const dct_phase *phase;
+    const dct_graph *graph;
+    uint32_t *step_of, *rank_of; /* an op's step, and its place in the step */
+    dct_value_id *root;          /* the value whose bytes a value has; itself when not in place */
+    uint32_t *access_begin;      /* [n_values + 1] into accesses; those of a value in the graph's order of ops */
+    dct_access *accesses;
+    uint32_t n_words;            /* of a row of `before` */
+    uint64_t *before;            /* bit matrix: row s holds the steps that are complete before step s starts */
+} dct_facts;
+
+/* True when op a is complete before op b starts, whatever the workers do. */
+bool dct_happens_before(const dct_facts *f, dct_op_id a, dct_op_id b);
+
+/* True when every access of x happens before every access of y. `except` (or DCT_NONE) is an op whose access of x is forgiven. */
+bool dct_all_before(const dct_facts *f, dct_value_id x, dct_value_id y, dct_op_id except);
+
+static inline bool dct_ranges_meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* True when offset + bytes stays within size; no sum can overflow. */
+static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t size) { return bytes <= size && offset <= size - bytes; }
+
+dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts *f) DCT_MUST_CHECK;
+dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;
+dct_status dct_check_memory(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;
+dct_status dct_check_persistent(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_storage(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_model(dct_checker *c, const dct_model *model, const dct_hparams *hp) DCT_MUST_CHECK;
+dct_status dct_check_bounds(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_envelope(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_certificate(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;
+dct_status dct_check_graph_match(dct_checker *c, const dct_phase *phase, const dct_graph *traced) DCT_MUST_CHECK;
+
+#endif

@@ -1,0 +1,122 @@
+/* The bounds and the envelope: plain arithmetic over what the plan states.
+ *
+ *     reservation | weights | kv | persistent | arena | runtime |      regions touch, each begins on a page
+ *     region      | item | item | ... |                                items touch and fill the region
+ *     M_max       = reservation + items marked outside
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "verify/checker.h"
+
+enum { PAGE = 4096, MAX_THREADS = 4096 };
+
+typedef unsigned long long ull;
+
+static bool is_kv_type(dct_dtype type) {
+    return type == DCT_TYPE_F32 || type == DCT_TYPE_F16 || type == DCT_TYPE_BF16 || type == DCT_TYPE_Q8_0;
+}
+
+dct_status dct_check_bounds(dct_checker *c) {
+    const dct_plan *plan = c->plan;
+    const dct_bounds *b = &plan->bounds;
+    if (b->n_input == 0 || b->n_output == 0 || (uint64_t)b->n_input + b->n_output != b->n_ctx) {
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context", b->n_input, b->n_output, b->n_ctx);
+    }
+    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS) {
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
+    }
+    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || (uint32_t)b->logits > DCT_LOGITS_NONE) {
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that exist");
+    }
+    if (plan->n_phases == 0 || plan->n_phases > DCT_PLAN_MAX_PHASES) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases", plan->n_phases);
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        const dct_phase *phase = &plan->phases[i];
+        if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE) {
+            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phase %u is of no kind that exists", i);
+        }
+        uint32_t rows = phase->kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
+        if (phase->rows != rows || phase->graph.rows != rows) {
+            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name, phase->rows, phase->graph.rows, rows);
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            if (plan->phases[j].kind == phase->kind) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);
+        }
+    }
+    return DCT_OK;
+}
+
+static dct_status check_regions(dct_checker *c) {
+    const dct_plan *plan = c->plan;
+    uint64_t end = 0;
+    for (int r = 0; r < DCT_REGION_COUNT; r++) {
+        const char *name = dct_region_name((dct_region)r);
+        if (plan->region_bytes[r] % PAGE != 0) {
+            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s has %llu bytes, not whole pages", name, (ull)plan->region_bytes[r]);
+        }
+        if (plan->region_offset[r] != end) {
+            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s begins at %llu, the one before ends at %llu", name, (ull)plan->region_offset[r], (ull)end);
+        }
+        if (!dct_add_u64(end, plan->region_bytes[r], &end)) return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "the regions are larger than any memory");
+    }
+    uint64_t m_max = 0;
+    if (plan->reserve_bytes != end || !dct_add_u64(end, plan->outside_bytes, &m_max) || plan->m_max_bytes != m_max) {
+        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "M_max %llu, reservation %llu, outside %llu; the regions need %llu", (ull)plan->m_max_bytes,
+                          (ull)plan->reserve_bytes, (ull)plan->outside_bytes, (ull)end);
+    }
+    return DCT_OK;
+}
+
+/* Where the walk over the items stands: end of the last one in its region, and whether outside ones have begun. */
+typedef struct item_walk {
+    int region;
+    uint64_t end, outside;
+    bool is_outside;
+} item_walk;
+
+static bool region_filled(const dct_plan *plan, const item_walk *w) { return w->region < 0 || w->end == plan->region_bytes[w->region]; }
+
+static dct_status check_items(dct_checker *c) {
+    const dct_plan *plan = c->plan;
+    item_walk w = {.region = -1};
+    for (uint32_t i = 0; i < plan->n_items; i++) {
+        const dct_item *item = &plan->items[i];
+        if (memchr(item->name, '\0', sizeof item->name) == NULL || (uint32_t)item->region >= DCT_REGION_COUNT || (int)item->region < w.region) {
+            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item %u has no name, or stands in the wrong region", i);
+        }
+        while (w.region < (int)item->region) {
+            if (!region_filled(plan, &w)) break;
+            w.region++;
+            w.end = 0;
+            w.is_outside = false;
+        }
+        if (w.region != (int)item->region) {
+            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu", dct_region_name((dct_region)w.region), (ull)w.end,
+                              (ull)plan->region_bytes[w.region]);
+        }
+        if (item->outside) {
+            w.is_outside = true;
+            if (!dct_add_u64(w.outside, item->bytes, &w.outside)) return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
+            continue;
+        }
+        if (w.is_outside || item->offset != w.end || !dct_range_within(item->offset, item->bytes, plan->region_bytes[w.region])) {
+            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
+                              dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w.end, (ull)plan->region_bytes[w.region]);
+        }
+        w.end += item->bytes;
+    }
+    for (; w.region < DCT_REGION_COUNT; w.region++, w.end = 0) {
+        if (region_filled(plan, &w)) continue;
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu", dct_region_name((dct_region)w.region), (ull)w.end,
+                          (ull)plan->region_bytes[w.region]);
+    }
+    if (w.outside != plan->outside_bytes) {
+        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "items outside add up to %llu, the plan says %llu", (ull)w.outside, (ull)plan->outside_bytes);
+    }
+    return DCT_OK;
+}
+
+dct_status dct_check_envelope(dct_checker *c) {
+    dct_status status = check_regions(c);
+    return status == DCT_OK ? check_items(c) : status;
+}

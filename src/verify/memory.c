@@ -1,0 +1,210 @@
+/* Where values lie, and whether any two that may be live together share a byte.
+ *
+ * Bytes may pass from X to Y when every access of X happens before every access of Y. That is asked of every pair in a phase that
+ * shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into the
+ * other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "verify/checker.h"
+
+typedef struct spot {
+    dct_region region;
+    uint64_t offset, bytes;
+} spot;
+
+/* The region that a value belongs to. Values in place of one another share it, and the output decides for all of them. */
+static dct_region home_of(const dct_facts *f, dct_value_id v) {
+    switch (f->graph->values[v].kind) {
+        case DCT_KIND_WEIGHT: return DCT_REGION_WEIGHTS;
+        case DCT_KIND_KV: return DCT_REGION_KV;
+        case DCT_KIND_PERSISTENT:
+        case DCT_KIND_INPUT:
+        case DCT_KIND_OUTPUT: return DCT_REGION_PERSISTENT;
+        case DCT_KIND_INTERMEDIATE: break;
+    }
+    if (f->graph->logits != DCT_NONE && f->root[f->graph->logits] == f->root[v]) return DCT_REGION_PERSISTENT;
+    return DCT_REGION_ARENA;
+}
+
+static spot spot_of(const dct_phase *phase, dct_value_id v) {
+    return (spot){phase->places[v].region, phase->places[v].offset, phase->graph.values[v].bytes};
+}
+
+static bool meet(spot a, spot b) { return a.region == b.region && dct_ranges_meet(a.offset, a.bytes, b.offset, b.bytes); }
+
+/* The offset that the plan's own lists state for a weight, cache or table. */
+static bool listed_offset(const dct_plan *plan, const dct_value *value, uint64_t *offset) {
+    if (value->ref == DCT_NONE) return false;
+    if (value->kind == DCT_KIND_WEIGHT) *offset = plan->weights[value->ref].offset;
+    else if (value->kind == DCT_KIND_KV) *offset = plan->caches[value->ref].offset;
+    else if (value->kind == DCT_KIND_PERSISTENT) *offset = plan->tables[value->ref].offset;
+    else return false;
+    return true;
+}
+
+static dct_status check_place(dct_checker *c, const dct_facts *f, dct_value_id v) {
+    const dct_phase *phase = f->phase;
+    const dct_value *value = &f->graph->values[v];
+    spot at = spot_of(phase, v);
+    dct_region home = home_of(f, v);
+    uint64_t listed;
+    if (at.region != home) {
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' lies in region %d, belongs in %s", phase->name, v, value->name,
+                          (int)at.region, dct_region_name(home));
+    }
+    if (at.offset % DCT_PLAN_ALIGN != 0) {
+        return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s: value %u '%s' at %llu", phase->name, v, value->name, (unsigned long long)at.offset);
+    }
+    if (!dct_range_within(at.offset, at.bytes, c->plan->region_bytes[home])) {
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' of %llu bytes at %llu, the region has %llu", phase->name, v, value->name,
+                          (unsigned long long)at.bytes, (unsigned long long)at.offset, (unsigned long long)c->plan->region_bytes[home]);
+    }
+    if (listed_offset(c->plan, value, &listed) && listed != at.offset) {
+        dct_defect defect = value->kind == DCT_KIND_WEIGHT ? DCT_DEFECT_WEIGHT_WRONG : value->kind == DCT_KIND_KV ? DCT_DEFECT_KV_WRONG : DCT_DEFECT_OVERLAP;
+        return dct_refuse(c, defect, "%s: value %u '%s' at %llu, its list says %llu", phase->name, v, value->name, (unsigned long long)at.offset, (unsigned long long)listed);
+    }
+    if (f->root[v] != v && at.offset != phase->places[f->root[v]].offset) {
+        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' does not lie where the value does that it overwrites", phase->name, v, value->name);
+    }
+    return DCT_OK;
+}
+
+/* True when op k has value v among its inputs or outputs. */
+static bool op_uses(const dct_op *op, dct_value_id v) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] == v) return true;
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (op->out[i] == v) return true;
+    }
+    return false;
+}
+
+/* The scratch of op k: there when needed, of the right kind, a part for each worker of the step. Whether it lies apart from what else
+ * is live is asked of it as of any value. */
+static dct_status check_scratch(dct_checker *c, const dct_facts *f, dct_op_id k) {
+    const dct_graph *g = f->graph;
+    const dct_step *step = &f->phase->steps[f->step_of[k]];
+    uint64_t need;
+    if (!dct_align_u64(dct_op_scratch_bytes(g, &g->ops[k]), DCT_PLAN_ALIGN, &need) || !dct_mul_u64(need, step->n_workers, &need)) need = UINT64_MAX;
+    if (need == 0) return DCT_OK;
+    dct_value_id id = f->phase->scratch[k];
+    const char *name = dct_op_info_of(g->ops[k].kind)->name;
+    if (id == DCT_NONE) return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) has no scratch", f->phase->name, k, name);
+    const dct_value *value = &g->values[id];
+    if (value->format != DCT_FMT_BYTES || value->kind != DCT_KIND_INTERMEDIATE || op_uses(&g->ops[k], id)) {
+        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u (%s) is '%s', which is none", f->phase->name, k, name, value->name);
+    }
+    if (value->bytes < need) {
+        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) needs %llu bytes of scratch, has %llu", f->phase->name, k, name,
+                          (unsigned long long)need, (unsigned long long)value->bytes);
+    }
+    return DCT_OK;
+}
+
+/* Whether value y may follow x in the same bytes. */
+static bool may_follow(const dct_facts *f, dct_value_id x, dct_value_id y) {
+    const dct_value *value = &f->graph->values[y];
+    dct_op_id turning = value->alias_of == x ? value->producer : DCT_NONE;
+    return dct_all_before(f, x, y, turning);
+}
+
+static dct_status check_pair(dct_checker *c, const dct_facts *f, dct_value_id x, dct_value_id y) {
+    if (!meet(spot_of(f->phase, x), spot_of(f->phase, y))) return DCT_OK;
+    bool in_place = f->root[x] == f->root[y];
+    /* What is persistent is the engine's before and after the run: it is shared only in place. */
+    bool may_share = in_place || f->phase->places[x].region == DCT_REGION_ARENA;
+    if (may_share && (may_follow(f, x, y) || may_follow(f, y, x))) return DCT_OK;
+    return dct_refuse(c, in_place ? DCT_DEFECT_ALIAS_INVALID : DCT_DEFECT_OVERLAP, "%s: '%s' (%llu bytes at %llu) and '%s' (%llu at %llu) may be live together",
+                      f->phase->name, f->graph->values[x].name, (unsigned long long)f->graph->values[x].bytes, (unsigned long long)f->phase->places[x].offset,
+                      f->graph->values[y].name, (unsigned long long)f->graph->values[y].bytes, (unsigned long long)f->phase->places[y].offset);
+}
+
+/* One scratch for several ops: they must not run at the same time. */
+static dct_status check_shared_scratch(dct_checker *c, const dct_facts *f, dct_value_id v) {
+    if (f->graph->values[v].format != DCT_FMT_BYTES) return DCT_OK;
+    for (uint32_t i = f->access_begin[v]; i < f->access_begin[v + 1]; i++) {
+        for (uint32_t j = i + 1; j < f->access_begin[v + 1]; j++) {
+            dct_op_id a = f->accesses[i].op, b = f->accesses[j].op;
+            if (dct_happens_before(f, a, b) || dct_happens_before(f, b, a)) continue;
+            return dct_refuse(c, DCT_DEFECT_OVERLAP, "%s: ops %u and %u may use scratch '%s' at the same time", f->phase->name, a, b, f->graph->values[v].name);
+        }
+    }
+    return DCT_OK;
+}
+
+dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
+    dct_status status = DCT_OK;
+    uint32_t n = f->graph->n_values;
+    for (dct_value_id v = 0; v < n && status == DCT_OK; v++) status = check_place(c, f, v);
+    for (dct_op_id k = 0; k < f->graph->n_ops && status == DCT_OK; k++) status = check_scratch(c, f, k);
+    for (dct_value_id v = 0; v < n && status == DCT_OK; v++) status = check_shared_scratch(c, f, v);
+    for (dct_value_id x = 0; x < n; x++) {
+        dct_kind kind = f->graph->values[x].kind;
+        if (kind == DCT_KIND_WEIGHT || kind == DCT_KIND_KV) continue; /* apart by storage.c */
+        for (dct_value_id y = x + 1; y < n && status == DCT_OK; y++) status = check_pair(c, f, x, y);
+    }
+    return status;
+}
+
+/* ---- what is persistent, over all phases ---- */
+
+/* The inputs and the output of one phase may be those of another: the engine fills and reads them between runs. */
+typedef enum role { ROLE_IDS, ROLE_POS, ROLE_LOGITS, ROLE_OTHER } role;
+
+static role role_of(const dct_graph *g, dct_value_id v) {
+    if (v == g->ids) return ROLE_IDS;
+    if (v == g->pos) return ROLE_POS;
+    if (v == g->logits) return ROLE_LOGITS;
+    return ROLE_OTHER;
+}
+
+static bool is_table(const dct_value *value) { return value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE; }
+
+static dct_status check_against_phase(dct_checker *c, const dct_phase *phase, dct_value_id v, const dct_phase *other) {
+    spot at = spot_of(phase, v);
+    for (dct_value_id u = 0; u < other->graph.n_values; u++) {
+        role r = role_of(&phase->graph, v);
+        if (is_table(&other->graph.values[u]) || !meet(at, spot_of(other, u))) continue;
+        if (r != ROLE_OTHER && r == role_of(&other->graph, u)) continue;
+        return dct_refuse(c, DCT_DEFECT_OVERLAP, "'%s' of %s and '%s' of %s are persistent and share bytes", phase->graph.values[v].name, phase->name,
+                          other->graph.values[u].name, other->name);
+    }
+    return DCT_OK;
+}
+
+static dct_status check_against_tables(dct_checker *c, const dct_phase *phase, dct_value_id v) {
+    for (uint32_t t = 0; t < c->plan->n_tables; t++) {
+        spot table = {DCT_REGION_PERSISTENT, c->plan->tables[t].offset, c->plan->tables[t].bytes};
+        if (!meet(spot_of(phase, v), table)) continue;
+        return dct_refuse(c, DCT_DEFECT_OVERLAP, "%s: '%s' shares bytes with rotary table %u", phase->name, phase->graph.values[v].name, t);
+    }
+    return DCT_OK;
+}
+
+/* A value lies in one item, so that no item's name claims bytes that are half another's. */
+static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_value_id v) {
+    spot at = spot_of(phase, v);
+    for (uint32_t i = 0; i < c->plan->n_items; i++) {
+        const dct_item *item = &c->plan->items[i];
+        if (item->region != DCT_REGION_PERSISTENT || item->outside || at.offset < item->offset) continue;
+        if (dct_range_within(at.offset - item->offset, at.bytes, item->bytes)) return DCT_OK;
+    }
+    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' lies in no single item", phase->name, phase->graph.values[v].name);
+}
+
+dct_status dct_check_persistent(dct_checker *c) {
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < c->plan->n_phases; i++) {
+        const dct_phase *phase = &c->plan->phases[i];
+        for (dct_value_id v = 0; v < phase->graph.n_values && status == DCT_OK; v++) {
+            if (phase->places[v].region != DCT_REGION_PERSISTENT || is_table(&phase->graph.values[v])) continue;
+            status = check_in_item(c, phase, v);
+            if (status == DCT_OK) status = check_against_tables(c, phase, v);
+            for (uint32_t j = i + 1; j < c->plan->n_phases && status == DCT_OK; j++) status = check_against_phase(c, phase, v, &c->plan->phases[j]);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,84 @@
+/* The list of checks, in the order in which each may rely on those above it. */
+#include "verify/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "verify/checker.h"
+
+struct dct_checked_plan {
+    const dct_plan *plan;
+};
+
+static const struct {
+    const char *name, *text;
+} defects[DCT_DEFECT_COUNT] = {
+#define DCT_DEFECT_ROW(name, text) {#name, text},
+    DCT_DEFECT_LIST(DCT_DEFECT_ROW)
+#undef DCT_DEFECT_ROW
+};
+
+const char *dct_defect_name(dct_defect defect) { return defects[defect].name; }
+const char *dct_defect_text(dct_defect defect) { return defects[defect].text; }
+
+const dct_plan *dct_checked_plan_get(const dct_checked_plan *checked) { return checked->plan; }
+
+dct_status dct_refuse(dct_checker *c, dct_defect defect, const char *format, ...) {
+    char where[300];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    if (n < 0) where[0] = '\0';
+    c->defect = defect;
+    return dct_fail(c->err, DCT_BAD_FILE, "%s: %s", dct_defect_name(defect), where);
+}
+
+/* One phase without its model. */
+static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
+    dct_facts facts;
+    dct_status status = dct_check_structure(c, phase, &facts);
+    if (status == DCT_OK) status = dct_check_order(c, &facts);
+    if (status == DCT_OK) status = dct_check_memory(c, &facts);
+    if (status == DCT_OK) status = dct_check_certificate(c, &facts);
+    return status;
+}
+
+static dct_status check_alone(dct_checker *c) {
+    dct_status status = dct_check_bounds(c);
+    if (status == DCT_OK) status = dct_check_envelope(c);
+    if (status == DCT_OK) status = dct_check_storage(c);
+    for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = check_phase(c, &c->plan->phases[i]);
+    if (status == DCT_OK) status = dct_check_persistent(c);
+    return status;
+}
+
+dct_status dct_verify_alone(const dct_plan *plan, dct_arena *arena, dct_defect *defect, dct_err *err) {
+    dct_checker c = {plan, arena, DCT_DEFECT_NONE, err};
+    dct_status status = check_alone(&c);
+    *defect = c.defect;
+    return status;
+}
+
+static dct_status check_with_model(dct_checker *c, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced) {
+    dct_status status = dct_check_model(c, model, hp);
+    if (status == DCT_OK) status = check_alone(c);
+    if (status == DCT_OK && n_traced != c->plan->n_phases) {
+        return dct_fail(c->err, DCT_BUG, "%u traces for a plan of %u phases", n_traced, c->plan->n_phases);
+    }
+    for (uint32_t i = 0; i < n_traced && status == DCT_OK; i++) status = dct_check_graph_match(c, &c->plan->phases[i], &traced[i]);
+    return status;
+}
+
+dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced,
+                      dct_arena *arena, dct_checked_plan **out, dct_defect *defect, dct_err *err) {
+    dct_checker c = {plan, arena, DCT_DEFECT_NONE, err};
+    dct_status status = check_with_model(&c, model, hp, traced, n_traced);
+    *defect = c.defect;
+    if (status != DCT_OK) return status;
+    dct_checked_plan *checked = dct_arena_alloc(arena, sizeof *checked);
+    if (checked == NULL) return dct_fail_memory(err, arena, "a checked plan");
+    checked->plan = plan;
+    *out = checked;
+    return DCT_OK;
+}
