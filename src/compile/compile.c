@@ -98,7 +98,7 @@ static dct_status count_buffers(const dct_lifetimes *l, dct_arena *arena, uint32
 
 static dct_status certify(const packing *p, dct_arena *arena, dct_certificate *cert, dct_err *err) {
     const dct_lifetimes *l = &p->lifetimes;
-    *cert = (dct_certificate){.load_bytes = p->result.load, .height_bytes = p->result.height, .optimal = p->result.optimal, .op = p->result.at, .nodes = p->result.nodes};
+    *cert = (dct_certificate){.load_bytes = p->result.load, .height_bytes = p->result.height, .optimal = p->result.height == p->result.load, .op = p->result.at, .nodes = p->result.nodes};
     cert->values = dct_arena_array(arena, l->n, sizeof *cert->values);
     if (cert->values == NULL) return dct_fail_memory(err, arena, "the certificate");
     for (uint32_t i = 0; i < l->n; i++) {

@@ -88,7 +88,7 @@ static dct_status check_cache(dct_checker *c, uint32_t i) {
 static dct_status check_table(dct_checker *c, uint32_t i) {
     const dct_plan_table *t = &c->plan->tables[i];
     uint64_t want = 0;
-    bool ok = dct_mul_u64((uint64_t)t->t.n_ctx * t->t.n_rot, 4, &want) && dct_align_u64(want, DCT_PLAN_ALIGN, &want);
+    bool ok = dct_mul_u64((uint64_t)t->t.n_ctx * t->t.n_rot, sizeof(float), &want);
     if (ok && want != 0 && t->bytes == want && t->t.n_ctx >= c->plan->bounds.n_ctx) return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_SIZE_WRONG, "rotary table %u [%u, %u] has %llu bytes, needs %llu", i, t->t.n_ctx, t->t.n_rot,
                       (unsigned long long)t->bytes, (unsigned long long)want);

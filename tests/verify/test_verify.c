@@ -1,0 +1,122 @@
+/* Good plans pass: every family, type, number of threads, cache type and mode of logits that the compiler makes one of. */
+#include "verify_support.h"
+
+#include "base/os.h"
+
+static void expect_good(const gguf_tiny *tiny, const dct_bounds *bounds) {
+    bench b;
+    dct_err err;
+    bench_open(&b, tiny, bounds);
+    dct_defect defect = bench_verify(&b, &err);
+    if (defect != DCT_DEFECT_NONE) fail_msg("%s, %u threads: %s", tiny->arch, bounds->threads, err.message);
+    dct_status status = dct_verify_alone(b.plan, &b.arena, &defect, &err);
+    assert_int_equal(status, DCT_OK);
+    bench_close(&b);
+}
+
+static const char *const families[] = {"llama", "qwen2", "qwen2vl", "qwen3", "gemma2", "gemma3", "phi3"};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static void test_families(void **state) {
+    (void)state;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        for (uint32_t threads = 1; threads <= 4; threads++) {
+            gguf_tiny tiny = gguf_tiny_default(families[i], DCT_TYPE_Q4_0);
+            dct_bounds bounds = small_bounds(threads);
+            expect_good(&tiny, &bounds);
+            tiny.type = DCT_TYPE_F16;
+            expect_good(&tiny, &bounds);
+        }
+    }
+}
+
+static void test_modes(void **state) {
+    (void)state;
+    static const dct_dtype kv[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
+    gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q4_K);
+    for (int logits = DCT_LOGITS_LAST; logits <= DCT_LOGITS_NONE; logits++) {
+        for (int k = 0; k < 4; k++) {
+            dct_bounds bounds = small_bounds(2);
+            bounds.logits = (dct_logits_mode)logits;
+            bounds.type_k = kv[k];
+            bounds.type_v = kv[3 - k];
+            expect_good(&tiny, &bounds);
+        }
+    }
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    for (uint32_t ubatch = 1; ubatch <= 64; ubatch *= 4) {
+        for (uint32_t n_ctx = 8; n_ctx <= 5000; n_ctx *= 5) {
+            gguf_tiny tiny = gguf_tiny_default("llama", DCT_TYPE_Q8_0);
+            dct_bounds bounds = small_bounds(2);
+            bounds.n_ctx = n_ctx;
+            bounds.n_output = n_ctx / 4;
+            bounds.n_input = n_ctx - bounds.n_output;
+            bounds.ubatch = ubatch;
+            expect_good(&tiny, &bounds);
+        }
+    }
+}
+
+/* 28 layers: under 50 ms on a quiet machine; the bound here only catches a change of order. */
+static void test_time(void **state) {
+    (void)state;
+    gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q4_0);
+    tiny.n_layer = 28;
+    dct_bounds bounds = small_bounds(2);
+    bench b;
+    dct_err err;
+    bench_open(&b, &tiny, &bounds);
+    uint64_t before = dct_os_now_ns();
+    assert_int_equal(bench_verify(&b, &err), DCT_DEFECT_NONE);
+    uint64_t ms = (dct_os_now_ns() - before) / 1000000;
+    print_message("verified in %u ms\n", (unsigned)ms);
+    assert_true(ms < 2000);
+    bench_close(&b);
+}
+
+/* Without memory the verifier says so and passes nothing. */
+static void test_memory_fails(void **state) {
+    (void)state;
+    gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q4_0);
+    dct_bounds bounds = small_bounds(2);
+    bench b;
+    dct_err err;
+    bench_open(&b, &tiny, &bounds);
+    for (uint64_t k = 1;; k++) {
+        dct_checked_plan *checked = NULL;
+        dct_defect defect;
+        dct_arena work;
+        dct_arena_init(&work, 0);
+        work.fail_at = k;
+        dct_status status = dct_verify(b.plan, &b.model, &b.hp, b.traced, b.plan->n_phases, &work, &checked, &defect, &err);
+        bool done = status == DCT_OK;
+        if (!done) {
+            assert_int_equal(status, DCT_NO_FIT);
+            assert_null(checked);
+            assert_int_equal(defect, DCT_DEFECT_NONE);
+        }
+        dct_arena_deinit(&work);
+        if (done) {
+            assert_true(k > 10);
+            break;
+        }
+    }
+    bench_close(&b);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    assert_string_equal(dct_defect_name(DCT_DEFECT_OVERLAP), "OVERLAP");
+    for (int d = 0; d < DCT_DEFECT_COUNT; d++) assert_true(strlen(dct_defect_text((dct_defect)d)) > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_families), cmocka_unit_test(test_modes), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_time), cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
