@@ -190,27 +190,6 @@ static dct_status count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *
     return dct_interval_color(iv, plan->paper_tensors, arena, color, &plan->paper_buffers, &plan->paper_clique, &step, err);
 }
 
-/* The graphs' own lists give way to one list that all phases share, as after loading a plan. */
-static dct_status share_references(dct_plan *plan, dct_arena *arena, dct_err *err) {
-    dct_weight *weights = dct_arena_array(arena, plan->n_weights, sizeof *weights);
-    dct_cache *caches = dct_arena_array(arena, plan->n_caches, sizeof *caches);
-    dct_rope_table *tables = dct_arena_array(arena, plan->n_tables, sizeof *tables);
-    if (weights == NULL || caches == NULL || tables == NULL) return dct_fail_memory(err, arena, "the plan");
-    for (uint32_t i = 0; i < plan->n_weights; i++) weights[i] = plan->weights[i].w;
-    for (uint32_t i = 0; i < plan->n_caches; i++) caches[i] = plan->caches[i].c;
-    for (uint32_t i = 0; i < plan->n_tables; i++) tables[i] = plan->tables[i].t;
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        dct_graph *g = &plan->phases[i].graph;
-        g->weights = weights;
-        g->caches = caches;
-        g->tables = tables;
-        g->cap_weights = g->n_weights = plan->n_weights;
-        g->cap_caches = g->n_caches = plan->n_caches;
-        g->cap_tables = g->n_tables = plan->n_tables;
-    }
-    return DCT_OK;
-}
-
 dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_plan **out, dct_err *err) {
     dct_compile_params params = *given;
     if (params.profile == NULL) params.profile = dct_profile_default();
@@ -220,7 +199,7 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     if (status == DCT_OK) status = describe_model(plan, &params, err);
     if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_PREFILL, arena, err);
     if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_DECODE, arena, err);
-    if (status == DCT_OK) status = share_references(plan, arena, err);
+    if (status == DCT_OK) status = dct_plan_share_lists(plan, arena, err);
     if (status == DCT_OK) status = dct_envelope(plan, &params, arena, err);
     if (status == DCT_OK) status = count_paper(plan, params.hp, arena, err);
     if (status != DCT_OK) return status;

@@ -34,9 +34,14 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
     return NULL;
 }
 
+dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {
+    /* An alias has the higher id: this ends. */
+    while (phase->graph.values[id].alias_of != DCT_NONE) id = phase->graph.values[id].alias_of;
+    return id;
+}
+
 uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id) {
-    while (phase->graph.values[id].alias_of != DCT_NONE) id = phase->graph.values[id].alias_of; /* an alias has the higher id: this ends */
-    const dct_place *place = &phase->places[id];
+    const dct_place *place = &phase->places[dct_plan_root(phase, id)];
     return plan->region_offset[place->region] + place->offset;
 }
 
@@ -55,4 +60,50 @@ bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_of
         if (bytes <= plan->region_bytes[region]) return true;
     }
     return false;
+}
+
+dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) {
+    dct_weight *weights = dct_arena_array(arena, plan->n_weights, sizeof *weights);
+    dct_cache *caches = dct_arena_array(arena, plan->n_caches, sizeof *caches);
+    dct_rope_table *tables = dct_arena_array(arena, plan->n_tables, sizeof *tables);
+    if (weights == NULL || caches == NULL || tables == NULL) return dct_fail_memory(err, arena, "a plan");
+    for (uint32_t i = 0; i < plan->n_weights; i++) weights[i] = plan->weights[i].w;
+    for (uint32_t i = 0; i < plan->n_caches; i++) caches[i] = plan->caches[i].c;
+    for (uint32_t i = 0; i < plan->n_tables; i++) tables[i] = plan->tables[i].t;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        dct_graph *g = &plan->phases[i].graph;
+        g->arena = arena;
+        g->cap_values = g->n_values;
+        g->cap_ops = g->n_ops;
+        g->weights = weights;
+        g->caches = caches;
+        g->tables = tables;
+        g->cap_weights = g->n_weights = plan->n_weights;
+        g->cap_caches = g->n_caches = plan->n_caches;
+        g->cap_tables = g->n_tables = plan->n_tables;
+    }
+    return DCT_OK;
+}
+
+/* The slots of an op, inputs, outputs and scratch, as one row. */
+static dct_value_id touched(const dct_phase *phase, dct_op_id i, uint32_t slot) {
+    const dct_op *op = &phase->graph.ops[i];
+    if (slot < op->n_in) return op->in[slot];
+    slot -= op->n_in;
+    return slot < op->n_out ? op->out[slot] : phase->scratch[i];
+}
+
+bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last) {
+    bool found = false;
+    for (dct_op_id i = 0; i < phase->graph.n_ops; i++) {
+        uint32_t n_slots = phase->graph.ops[i].n_in + phase->graph.ops[i].n_out + 1;
+        for (uint32_t slot = 0; slot < n_slots; slot++) {
+            dct_value_id v = touched(phase, i, slot);
+            if (v == DCT_NONE || dct_plan_root(phase, v) != id) continue;
+            if (!found) *first = i;
+            *last = i;
+            found = true;
+        }
+    }
+    return found;
 }

@@ -125,6 +125,16 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
 /* Offset in the reservation of a value of a phase (aliases resolved). */
 uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id);
 
+/* The value whose bytes `id` takes in the end. */
+dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id);
+
+/* The first and last op that touch the bytes of a root value, in the order of ops; false when none does. For people: what may share
+ * bytes is judged by happens-before, in compile/ and again in verify/. */
+bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last);
+
+/* Gives the graphs of all phases the plan's lists of weights, caches and tables. */
+dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+
 /* Of a region's items, outside ones included: what the envelope shows. */
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);
 

@@ -1,0 +1,125 @@
+/* plan/plan_dump: a plan for people. The table is what `dctms plan` prints; the text is everything, for reading and for diffs. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "plan/plan_text.h"
+
+/* ---- the table ---- */
+
+static void put_heading(const dct_text *t, const dct_plan *plan) {
+    const dct_bounds *b = &plan->bounds;
+    dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n", plan->arch, plan->model_name, plan->n_params,
+                 plan->tensor_bytes, dct_mib(plan->tensor_bytes));
+    dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots,
+                 b->threads, dct_dtype_name(b->type_k), dct_dtype_name(b->type_v));
+}
+
+enum { COLUMN = 14 };
+
+static void put_envelope(const dct_text *t, const dct_plan *plan) {
+    dct_text_put(t, "%-5s", "");
+    for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*s", COLUMN, dct_region_name((dct_region)i));
+    dct_text_put(t, "%*s\n%-5s", COLUMN + 2, "total (M_max)", "bytes");
+    for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*" PRIu64, COLUMN, dct_plan_region_bytes(plan, (dct_region)i));
+    dct_text_put(t, "%*" PRIu64 "\n%-5s", COLUMN + 2, plan->m_max_bytes, "MiB");
+    for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*.2f", COLUMN, dct_mib(dct_plan_region_bytes(plan, (dct_region)i)));
+    dct_text_put(t, "%*.2f\n\n", COLUMN + 2, dct_mib(plan->m_max_bytes));
+}
+
+/* Values and steps of a phase that a table of phases shows. */
+static uint32_t count_arena_values(const dct_phase *phase) {
+    uint32_t n = 0;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) n += phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE;
+    return n;
+}
+
+static void put_phases(const dct_text *t, const dct_plan *plan) {
+    dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes", "optimal", "steps", "waits");
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        const dct_phase *p = &plan->phases[i];
+        dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", p->name, p->rows, count_arena_values(p), p->n_buffers, p->cert.load_bytes,
+                     p->cert.height_bytes, p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
+    }
+    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n", plan->bounds.threads,
+                 plan->est_ms_per_token, plan->roofline_ms_per_token);
+    dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors, plan->paper_buffers, plan->paper_clique);
+}
+
+void dct_plan_dump_table(const dct_plan *plan, dct_text_fn *out, void *ctx) {
+    dct_text t = {out, ctx};
+    put_heading(&t, plan);
+    put_envelope(&t, plan);
+    put_phases(&t, plan);
+}
+
+/* ---- everything ---- */
+
+static void put_items(const dct_text *t, const dct_plan *plan) {
+    dct_text_put(t, "\nitems\n%16s%14s  %-13s%s\n", "offset", "bytes", "region", "name");
+    for (uint32_t i = 0; i < plan->n_items; i++) {
+        const dct_item *item = &plan->items[i];
+        if (item->outside) dct_text_put(t, "%16s", "outside");
+        else dct_text_put(t, "%16" PRIu64, plan->region_offset[item->region] + item->offset);
+        dct_text_put(t, "%14" PRIu64 "  %-13s%s\n", item->bytes, dct_region_name(item->region), item->name);
+    }
+}
+
+static void put_value(const dct_text *t, const dct_phase *phase, dct_value_id id) {
+    const dct_value *v = &phase->graph.values[id];
+    dct_op_id first, last;
+    dct_text_put(t, "%6u%14" PRIu64 "%12" PRIu64, id, phase->places[id].offset, v->bytes);
+    if (v->alias_of != DCT_NONE) dct_text_put(t, "%13s", "in place");
+    else if (dct_plan_life(phase, id, &first, &last)) dct_text_put(t, "%6u..%-5u", first, last);
+    else dct_text_put(t, "%13s", "-");
+    dct_text_put(t, "  %s", v->name);
+    if (v->alias_of != DCT_NONE) dct_text_put(t, " = %s", phase->graph.values[v->alias_of].name);
+    dct_text_put(t, "\n");
+}
+
+static void put_ids(const dct_text *t, const dct_phase *phase, const dct_value_id *ids, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] != DCT_NONE) dct_text_put(t, " %s", phase->graph.values[ids[i]].name);
+        else dct_text_put(t, " -");
+    }
+}
+
+static void put_step(const dct_text *t, const dct_phase *phase, uint32_t s) {
+    const dct_step *step = &phase->steps[s];
+    dct_text_put(t, "step %u", s);
+    for (uint32_t i = 0; i < step->n_waits; i++) dct_text_put(t, "%s%u", i == 0 ? " after " : ", ", phase->waits[step->wait_begin + i]);
+    dct_text_put(t, " on workers %u..%u\n", step->worker_first, step->worker_first + step->n_workers - 1);
+    for (uint32_t i = 0; i < step->n_ops; i++) {
+        const dct_op *op = &phase->graph.ops[step->ops[i]];
+        dct_text_put(t, "%6u %s", step->ops[i], dct_op_info_of(op->kind)->name);
+        put_ids(t, phase, op->in, op->n_in);
+        dct_text_put(t, " ->");
+        put_ids(t, phase, op->out, op->n_out);
+        dct_text_put(t, "\n");
+    }
+}
+
+static void put_certificate(const dct_text *t, const dct_phase *phase) {
+    const dct_certificate *c = &phase->cert;
+    dct_text_put(t, "certificate: load %" PRIu64 " at op %u, height %" PRIu64 ", %s, %" PRIu64 " nodes searched; live there:\n", c->load_bytes, c->op, c->height_bytes,
+                 c->optimal ? "optimal" : "not proven optimal", c->nodes);
+    for (uint32_t i = 0; i < c->n_values; i++) {
+        const dct_value *v = &phase->graph.values[c->values[i]];
+        dct_text_put(t, "%14" PRIu64 "  %s\n", v->bytes, v->name);
+    }
+}
+
+static void put_phase(const dct_text *t, const dct_phase *phase) {
+    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", phase->name, phase->rows, "value", "arena offset", "bytes", "ops", "name");
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+        if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE) put_value(t, phase, v);
+    }
+    for (uint32_t s = 0; s < phase->n_steps; s++) put_step(t, phase, s);
+    put_certificate(t, phase);
+}
+
+void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
+    dct_text t = {out, ctx};
+    dct_plan_dump_table(plan, out, ctx);
+    put_items(&t, plan);
+    for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(&t, &plan->phases[i]);
+}

@@ -1,0 +1,144 @@
+/* plan/plan_svg: the arena of a phase as a picture.
+ *
+ *      title
+ *      bytes ▲  ─ ─ ─ ─ ─ ─ ─ ─ ─ load      a rectangle a value: from the op that writes it first to the last that touches it,
+ *            │  ┌────┐   ┌──┐               over the bytes that it occupies; results in place go on in the same rectangle
+ *            │  └────┘───┴──┘
+ *            └──┴──┴──┴──┴──► steps         a tick a step; a step is as wide as its ops
+ *      legend
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "plan/plan_text.h"
+
+enum { WIDTH = 1280, HEIGHT = 640, LEFT = 96, RIGHT = 24, TOP = 56, BOTTOM = 108, PLOT_W = WIDTH - LEFT - RIGHT, PLOT_H = HEIGHT - TOP - BOTTOM };
+
+typedef enum paint { PAINT_ACTIVATION, PAINT_IN_PLACE, PAINT_QUANTISED, PAINT_PARTIALS, PAINT_SCRATCH, PAINT_COUNT } paint;
+
+static const struct { const char *color, *label; } PAINTS[PAINT_COUNT] = {
+    {"#4c78a8", "activation"}, {"#54a24b", "carried in place (residual stream)"}, {"#f2a541", "quantised activation"}, {"#b279a2", "attention partials"}, {"#9d9da1", "scratch"},
+};
+
+typedef struct canvas {
+    dct_text t;
+    const dct_phase *phase;
+    double op_px;   /* width of an op */
+    uint64_t bytes; /* top of the scale */
+} canvas;
+
+static double x_of(const canvas *c, uint32_t op) { return LEFT + op * c->op_px; }
+static double y_of(const canvas *c, uint64_t bytes) { return TOP + PLOT_H - (double)bytes / (double)c->bytes * PLOT_H; }
+
+/* Names come from model files. */
+static void put_escaped(const dct_text *t, const char *text) {
+    for (const char *p = text; *p != '\0'; p++) {
+        const char *entity = *p == '&' ? "&amp;" : *p == '<' ? "&lt;" : *p == '>' ? "&gt;" : *p == '"' ? "&quot;" : NULL;
+        if (entity != NULL) t->out(t->ctx, entity, strlen(entity));
+        else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) t->out(t->ctx, "?", 1);
+        else t->out(t->ctx, p, 1);
+    }
+}
+
+static paint paint_of(const dct_graph *g, dct_value_id id) {
+    const dct_value *v = &g->values[id];
+    if (v->format == DCT_FMT_BYTES) return PAINT_SCRATCH;
+    if (v->format == DCT_FMT_Q8) return PAINT_QUANTISED;
+    if (v->producer != DCT_NONE && g->ops[v->producer].kind == DCT_OP_ATTN_PART) return PAINT_PARTIALS;
+    for (dct_value_id other = id + 1; other < g->n_values; other++) {
+        const dct_value *w = &g->values[other];
+        if (w->alias_of == id && w->producer != DCT_NONE && (g->ops[w->producer].kind == DCT_OP_LINEAR_ADD || g->ops[w->producer].kind == DCT_OP_ADD)) return PAINT_IN_PLACE;
+    }
+    return PAINT_ACTIVATION;
+}
+
+static void draw_values(const canvas *c) {
+    const dct_graph *g = &c->phase->graph;
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        const dct_value *value = &g->values[v];
+        dct_op_id first, last;
+        if (value->kind != DCT_KIND_INTERMEDIATE || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last)) continue;
+        uint64_t offset = c->phase->places[v].offset;
+        double top = y_of(c, offset + value->bytes), height = y_of(c, offset) - top;
+        dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\"><title>", x_of(c, first), top,
+                     x_of(c, last + 1) - x_of(c, first), height, PAINTS[paint_of(g, v)].color);
+        put_escaped(&c->t, value->name);
+        dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", ops %u to %u</title></rect>\n", value->bytes, offset, first, last);
+    }
+}
+
+/* A tick distance of 1, 2 or 5 times a power of ten that gives at most `most` ticks. */
+static double tick_distance(double range, int most) {
+    double power = pow(10, floor(log10(range / most)));
+    static const double factors[] = {1, 2, 5, 10};
+    for (size_t i = 0; i < 4; i++) {
+        if (range / (power * factors[i]) <= most) return power * factors[i];
+    }
+    return power * 10;
+}
+
+static void draw_byte_axis(const canvas *c) {
+    bool mib = c->bytes >= 4 * 1048576;
+    double unit = mib ? 1048576 : 1024, range = (double)c->bytes / unit, step = tick_distance(range, 8);
+    for (int i = 0; i * step <= range; i++) {
+        double y = TOP + PLOT_H - i * step / range * PLOT_H;
+        dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#e4e4e4\"/><text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%g</text>\n", LEFT, y,
+                     WIDTH - RIGHT, y, LEFT - 8, y + 4, i * step);
+    }
+    dct_text_put(&c->t, "<text transform=\"translate(24,%d) rotate(-90)\" text-anchor=\"middle\">arena offset [%s]</text>\n", TOP + PLOT_H / 2, mib ? "MiB" : "KiB");
+}
+
+static void draw_step_axis(const canvas *c) {
+    const dct_phase *p = c->phase;
+    uint32_t every = (uint32_t)tick_distance(p->n_steps, 20), base = TOP + PLOT_H;
+    if (every == 0) every = 1;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        double x = x_of(c, p->steps[s].ops[0]);
+        bool numbered = s % every == 0;
+        dct_text_put(&c->t, "<line x1=\"%.2f\" y1=\"%u\" x2=\"%.2f\" y2=\"%u\" stroke=\"#444444\" stroke-width=\"%s\"/>\n", x, base, x, base + (numbered ? 7 : 3), numbered ? "1" : "0.5");
+        if (numbered) dct_text_put(&c->t, "<text x=\"%.2f\" y=\"%u\" text-anchor=\"middle\">%u</text>\n", x, base + 20, s);
+    }
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%u\" text-anchor=\"middle\">step (a step is as wide as its ops)</text>\n", LEFT + PLOT_W / 2, base + 42);
+}
+
+static void draw_load(const canvas *c) {
+    const dct_certificate *cert = &c->phase->cert;
+    double y = y_of(c, cert->load_bytes);
+    dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"/>\n", LEFT, y, WIDTH - RIGHT, y);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64 " bytes, reached at op %u</text>\n", WIDTH - RIGHT, y - 6, cert->load_bytes, cert->op);
+}
+
+static void draw_legend(const canvas *c) {
+    static const int widths[PAINT_COUNT] = {110, 260, 180, 160, 90};
+    int x = LEFT;
+    for (int i = 0; i < PAINT_COUNT; i++) {
+        dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n", x, HEIGHT - 30, PAINTS[i].color, x + 20, HEIGHT - 18, PAINTS[i].label);
+        x += widths[i];
+    }
+}
+
+static void draw_title(const canvas *c, const dct_plan *plan) {
+    const dct_certificate *cert = &c->phase->cert;
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"bold\">", LEFT);
+    put_escaped(&c->t, plan->model_name[0] != '\0' ? plan->model_name : plan->arch);
+    dct_text_put(&c->t, ": arena of phase %s, %u rows, %u steps</text>\n", c->phase->name, c->phase->rows, c->phase->n_steps);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT, cert->height_bytes, dct_mib(cert->height_bytes),
+                 cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
+}
+
+void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx) {
+    canvas c = {.t = {out, ctx}, .phase = dct_plan_phase(plan, kind)};
+    if (c.phase == NULL || c.phase->graph.n_ops == 0) return;
+    c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
+    c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
+    dct_text_put(&c.t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+    dct_text_put(&c.t, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
+    draw_title(&c, plan);
+    draw_byte_axis(&c);
+    draw_values(&c);
+    draw_step_axis(&c);
+    draw_load(&c);
+    draw_legend(&c);
+    dct_text_put(&c.t, "</svg>\n");
+}

@@ -1,0 +1,13 @@
+#include "plan/plan_text.h"
+
+#include <stdio.h>
+
+void dct_text_put(const dct_text *t, const char *format, ...) {
+    char buffer[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(buffer, sizeof buffer, format, args);
+    va_end(args);
+    if (n < 0) return;
+    t->out(t->ctx, buffer, (size_t)n < sizeof buffer ? (size_t)n : sizeof buffer - 1);
+}

@@ -1,0 +1,17 @@
+/* plan/plan_text: formatted pieces of text for a dct_text_fn. */
+#ifndef DCT_PLAN_PLAN_TEXT_H
+#define DCT_PLAN_PLAN_TEXT_H
+
+#include "plan/plan.h"
+
+typedef struct dct_text {
+    dct_text_fn *out;
+    void *ctx;
+} dct_text;
+
+/* At most 511 bytes a call; more is cut. */
+void dct_text_put(const dct_text *t, const char *format, ...) DCT_PRINTF(2, 3);
+
+static inline double dct_mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
+
+#endif
