@@ -9,9 +9,6 @@
 #include "ir/graph.h"
 #include "model/hparams.h"
 
-typedef enum dct_phase_kind { DCT_PHASE_PREFILL, DCT_PHASE_DECODE } dct_phase_kind;
-typedef enum dct_logits_mode { DCT_LOGITS_LAST, DCT_LOGITS_ALL, DCT_LOGITS_NONE } dct_logits_mode;
-
 typedef struct dct_trace_params {
     dct_phase_kind kind;
     uint32_t rows;            /* R */

@@ -3,6 +3,7 @@
 #ifndef DCT_COMPILE_COMPILE_H
 #define DCT_COMPILE_COMPILE_H
 
+#include "arch/arch.h"
 #include "plan/plan.h"
 
 /* A machine's roofline. dct_profile_default() is built in; `dctms calibrate` measures another (opt-in). */

@@ -2,6 +2,7 @@
 #ifndef DCT_ENGINE_REPORT_H
 #define DCT_ENGINE_REPORT_H
 
+#include "model/model.h"
 #include "plan/plan.h"
 
 /* Facts of this host and run that stand beside a plan and not in its file. */

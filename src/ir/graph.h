@@ -17,6 +17,10 @@ typedef uint32_t dct_value_id;
 typedef uint32_t dct_op_id;
 #define DCT_NONE UINT32_MAX
 
+/* What a graph is traced for, and of which rows it gives the logits. */
+typedef enum dct_phase_kind { DCT_PHASE_PREFILL, DCT_PHASE_DECODE } dct_phase_kind;
+typedef enum dct_logits_mode { DCT_LOGITS_LAST, DCT_LOGITS_ALL, DCT_LOGITS_NONE } dct_logits_mode;
+
 typedef enum dct_kind { DCT_KIND_WEIGHT, DCT_KIND_KV, DCT_KIND_PERSISTENT, DCT_KIND_INTERMEDIATE, DCT_KIND_INPUT, DCT_KIND_OUTPUT } dct_kind;
 
 /* How the elements of a value lie in memory. */

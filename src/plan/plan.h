@@ -12,7 +12,6 @@
 #ifndef DCT_PLAN_PLAN_H
 #define DCT_PLAN_PLAN_H
 
-#include "arch/arch.h"
 #include "ir/graph.h"
 
 enum {

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/reader.h"
 #include "base/size.h"
+#include "model/hparams.h"
 #include "plan/plan.h"
 
 enum { HEADER_BYTES = 32, HASH_AT = 16, HASHED_FROM = 24 };

@@ -6,6 +6,7 @@
 #ifndef DCT_VERIFY_VERIFY_H
 #define DCT_VERIFY_VERIFY_H
 
+#include "model/hparams.h"
 #include "plan/plan.h"
 
 #define DCT_DEFECT_LIST(X)                                                                                    \
