@@ -8,10 +8,11 @@
 
 static void put_heading(const dct_text *t, const dct_plan *plan) {
     const dct_bounds *b = &plan->bounds;
+    char type_k[16], type_v[16];
     dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n", plan->arch, plan->model_name, plan->n_params,
                  plan->tensor_bytes, dct_mib(plan->tensor_bytes));
     dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots,
-                 b->threads, dct_dtype_name(b->type_k), dct_dtype_name(b->type_v));
+                 b->threads, dct_type_flag(b->type_k, type_k), dct_type_flag(b->type_v, type_v));
 }
 
 enum { COLUMN = 14 };

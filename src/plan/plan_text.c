@@ -11,3 +11,11 @@ void dct_text_put(const dct_text *t, const char *format, ...) {
     if (n < 0) return;
     t->out(t->ctx, buffer, (size_t)n < sizeof buffer ? (size_t)n : sizeof buffer - 1);
 }
+
+const char *dct_type_flag(dct_dtype type, char out[16]) {
+    const char *name = dct_dtype_name(type);
+    size_t n = 0;
+    for (; name[n] != '\0' && n < 15; n++) out[n] = name[n] >= 'A' && name[n] <= 'Z' ? (char)(name[n] - 'A' + 'a') : name[n];
+    out[n] = '\0';
+    return out;
+}

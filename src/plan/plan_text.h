@@ -12,6 +12,9 @@ typedef struct dct_text {
 /* At most 511 bytes a call; more is cut. */
 void dct_text_put(const dct_text *t, const char *format, ...) DCT_PRINTF(2, 3);
 
+/* "f16": a type as people type it after a flag. */
+const char *dct_type_flag(dct_dtype type, char out[16]);
+
 static inline double dct_mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
 #endif

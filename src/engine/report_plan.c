@@ -1,0 +1,167 @@
+/* engine/report_plan: a plan as the JSON object that DESIGN §6 fixes, and as the paper's table. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "engine/report.h"
+#include "plan/plan_text.h"
+
+/* jansson counts in signed 64 bits. A hash is printed as hexadecimal text, so every reader keeps all of its bits. */
+static json_t *number(uint64_t v) { return json_integer((json_int_t)v); }
+
+static json_t *hash_text(uint64_t hash) {
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_string(text);
+}
+
+static const char *logits_name(dct_logits_mode mode) { return mode == DCT_LOGITS_ALL ? "all" : mode == DCT_LOGITS_LAST ? "last" : "none"; }
+
+/* Texts from model files may be no UTF-8; what jansson refuses is shown without its odd bytes. */
+static json_t *lenient_text(const char *text) {
+    json_t *exact = json_string(text);
+    if (exact != NULL) return exact;
+    char plain[512];
+    size_t n = 0;
+    for (; text[n] != '\0' && n < sizeof plain - 1; n++) plain[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
+static json_t *model_object(const dct_plan *plan, const dct_report_facts *facts) {
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "path", lenient_text(facts->model_path != NULL ? facts->model_path : ""), "arch", lenient_text(plan->arch),
+                     "name", lenient_text(plan->model_name), "file_bytes", number(plan->file_bytes), "n_params", number(plan->n_params),
+                     "fingerprint", hash_text(plan->fingerprint));
+}
+
+static json_t *bounds_object(const dct_bounds *b) {
+    char type_k[16], type_v[16];
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s}", "ctx", number(b->n_ctx), "max_input", number(b->n_input), "max_output",
+                     number(b->n_output), "ubatch", number(b->ubatch), "slots", number(b->slots), "threads", number(b->threads), "type_k",
+                     dct_type_flag(b->type_k, type_k), "type_v", dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", logits_name(b->logits));
+}
+
+static json_t *items_array(const dct_plan *plan) {
+    json_t *items = json_array();
+    for (uint32_t i = 0; items != NULL && i < plan->n_items; i++) {
+        const dct_item *item = &plan->items[i];
+        json_t *one = json_pack("{s:s, s:o, s:o}", "region", dct_region_name(item->region), "name", lenient_text(item->name), "bytes", number(item->bytes));
+        if (one == NULL || json_array_append_new(items, one) != 0) {
+            json_decref(items);
+            return NULL;
+        }
+    }
+    return items;
+}
+
+static json_t *envelope_object(const dct_plan *plan, const dct_report_facts *facts) {
+    json_int_t free_bytes = (json_int_t)facts->available_bytes - (json_int_t)plan->m_max_bytes;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}", "m_max_bytes", number(plan->m_max_bytes),
+                     "weights_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS)), "kv_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_KV)),
+                     "persistent_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT)),
+                     "intermediate_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_ARENA)), "runtime_bytes",
+                     number(dct_plan_region_bytes(plan, DCT_REGION_RUNTIME)), "m_hw_bytes", number(facts->hw_bytes), "m_free_bytes", free_bytes,
+                     "fits", free_bytes >= 0, "source", lenient_text(facts->available_source != NULL ? facts->available_source : ""), "items", items_array(plan));
+}
+
+static double reduction_pct(const dct_plan *plan) {
+    return plan->paper_tensors == 0 ? 0 : 100.0 * (1.0 - (double)plan->paper_buffers / plan->paper_tensors);
+}
+
+/* The phase whose packing is the arena's height; its load is the bound that goes with it. */
+static const dct_phase *tallest(const dct_plan *plan) {
+    const dct_phase *best = &plan->phases[0];
+    for (uint32_t i = 1; i < plan->n_phases; i++) {
+        if (plan->phases[i].cert.height_bytes > best->cert.height_bytes) best = &plan->phases[i];
+    }
+    return best;
+}
+
+static bool all_optimal(const dct_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        if (!plan->phases[i].cert.optimal) return false;
+    }
+    return true;
+}
+
+static json_t *compile_object(const dct_plan *plan, const dct_report_facts *facts) {
+    const dct_certificate *cert = &tallest(plan)->cert;
+    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b, s:f}", "logical_tensors", number(plan->paper_tensors), "physical_buffers", number(plan->paper_buffers),
+                     "reduction_pct", reduction_pct(plan), "load_bytes", number(cert->load_bytes), "height_bytes", number(cert->height_bytes), "optimal",
+                     all_optimal(plan), "compile_ms", facts->compile_ms);
+}
+
+/* Intermediates of a phase: values that the arena holds, in place or not. */
+static uint32_t count_values(const dct_phase *phase) {
+    uint32_t n = 0;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) n += phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE;
+    return n;
+}
+
+static json_t *phases_array(const dct_plan *plan) {
+    json_t *phases = json_array();
+    for (uint32_t i = 0; phases != NULL && i < plan->n_phases; i++) {
+        const dct_phase *p = &plan->phases[i];
+        json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", p->name, "rows", number(p->rows), "values", number(count_values(p)), "buffers",
+                                number(p->n_buffers), "load_bytes", number(p->cert.load_bytes), "height_bytes", number(p->cert.height_bytes), "optimal",
+                                p->cert.optimal, "steps", number(p->n_steps), "waits", number(p->n_waits));
+        if (one == NULL || json_array_append_new(phases, one) != 0) {
+            json_decref(phases);
+            return NULL;
+        }
+    }
+    return phases;
+}
+
+static json_t *schedule_object(const dct_plan *plan) {
+    const dct_phase *decode = dct_plan_phase(plan, DCT_PHASE_DECODE);
+    return json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token", number(decode != NULL ? decode->n_waits : 0),
+                     "est_ms_per_token", plan->est_ms_per_token, "roofline_ms_per_token", plan->roofline_ms_per_token);
+}
+
+typedef struct sink {
+    dct_text_fn *out;
+    void *ctx;
+} sink;
+
+static int write_piece(const char *text, size_t n, void *ctx) {
+    const sink *s = ctx;
+    s->out(s->ctx, text, n);
+    return 0;
+}
+
+dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
+    if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
+    sink s = {out, ctx};
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds", bounds_object(&plan->bounds), "envelope",
+                            envelope_object(plan, facts), "compile", compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
+    if (all == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for the plan as JSON");
+    int failed = json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
+    json_decref(all);
+    if (failed != 0) return dct_fail(err, DCT_SYSTEM, "the plan could not be written as JSON");
+    out(ctx, "\n", 1);
+    return DCT_OK;
+}
+
+static void put_term(const dct_text *t, const char *name, uint64_t bytes) {
+    dct_text_put(t, "%-28s%16" PRIu64 " bytes%12.2f MiB\n", name, bytes, dct_mib(bytes));
+}
+
+dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
+    if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
+    dct_text t = {out, ctx};
+    dct_text_put(&t, "static compilation, N = %u, M = %u\n\n", plan->bounds.n_input, plan->bounds.n_output);
+    dct_text_put(&t, "%-28s%16u\n", "logical tensors", plan->paper_tensors);
+    dct_text_put(&t, "%-28s%16u   proven: %u tensors are live at one step\n", "physical buffers", plan->paper_buffers, plan->paper_clique);
+    dct_text_put(&t, "%-28s%15.2f%%\n", "reduction", reduction_pct(plan));
+    put_term(&t, "M_weights", dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS));
+    put_term(&t, "M_KV", dct_plan_region_bytes(plan, DCT_REGION_KV));
+    put_term(&t, "M_persistent", dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT));
+    put_term(&t, "M_intermediate", dct_plan_region_bytes(plan, DCT_REGION_ARENA));
+    put_term(&t, "M_runtime", dct_plan_region_bytes(plan, DCT_REGION_RUNTIME));
+    put_term(&t, "M_max", plan->m_max_bytes);
+    put_term(&t, "M_hw", facts->hw_bytes);
+    bool fits = facts->available_bytes >= plan->m_max_bytes;
+    put_term(&t, fits ? "M_free (available - M_max)" : "missing (M_max - available)", fits ? facts->available_bytes - plan->m_max_bytes : plan->m_max_bytes - facts->available_bytes);
+    return DCT_OK;
+}
