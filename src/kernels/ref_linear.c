@@ -73,8 +73,15 @@ static void quant_output(const dct_linear_args *a, const uint8_t *tile, uint32_t
 
 /* ---- float weights ---- */
 
+/* n columns from a multiple of 4 on. */
 static void add_columns(const float *w, const float *x, uint32_t n, float p[4]) {
-    for (uint32_t j = 0; j < n; j++) p[j % 4] = fmaf(w[j], x[j], p[j % 4]);
+    float s[4] = {p[0], p[1], p[2], p[3]};
+    uint32_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        for (uint32_t i = 0; i < 4; i++) s[i] = fmaf(w[j + i], x[j + i], s[i]);
+    }
+    for (uint32_t i = 0; j + i < n; i++) s[i] = fmaf(w[j + i], x[j + i], s[i]);
+    memcpy(p, s, sizeof s);
 }
 
 static void float_output(const dct_linear_args *a, const uint8_t *tile, uint32_t r, uint32_t out, uint32_t t0, uint32_t n) {

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "kernel_data.h"
 #include "kernels/kernel.h"
 
@@ -377,6 +378,25 @@ static void test_embed(void **state) {
     }
 }
 
+/* One number for all products: equal on every processor and compiler. */
+static void test_same_bits(void **state) {
+    (void)state;
+    uint64_t hash = DCT_HASH_SEED;
+    for (int type = 0; type < DCT_TYPE_COUNT; type++) {
+        product p = product_of((dct_dtype)type, 20, 768, 3, (uint64_t)type);
+        dct_linear_args args = args_of(&p);
+        args.bias = p.bias;
+        ref()->linear[type](&args, 0, 2);
+        for (uint32_t t = 0; t < p.n; t++) {
+            float *y = p.y + t * p.y_stride;
+            ref()->rms_norm(y, p.bias, p.m, 1, 1e-5f, y);
+            hash = dct_hash_bytes(hash, y, p.m * sizeof *y);
+        }
+        product_free(&p);
+    }
+    assert_int_equal(hash, UINT64_C(0x46a2fcfdf5c74156));
+}
+
 /* ---- choice ---- */
 
 static void test_select(void **state) {
@@ -402,7 +422,7 @@ int main(void) {
         cmocka_unit_test(test_linear_exact), cmocka_unit_test(test_linear_writes_only_y), cmocka_unit_test(test_linear_cuts),
         cmocka_unit_test(test_linear_bias_and_residual), cmocka_unit_test(test_linear_order), cmocka_unit_test(test_q8_error),
         cmocka_unit_test(test_q8_edges), cmocka_unit_test(test_rms_norm), cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embed), cmocka_unit_test(test_select),
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embed), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_select),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

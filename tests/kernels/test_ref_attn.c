@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "kernel_data.h"
 #include "kernels/kernel.h"
 
@@ -224,6 +225,19 @@ static void test_large_scores(void **state) {
     problem_free(&p);
 }
 
+/* One number: equal on every processor and compiler. */
+static void test_same_bits(void **state) {
+    (void)state;
+    uint64_t hash = DCT_HASH_SEED;
+    for (int i = 0; i < 4; i++) {
+        problem p = problem_of((shape){kv_types[i], kv_types[i], 4, 2, 64, 32, 1100, 1000, 40, 0, i % 2 == 0 ? 0 : 5.0f});
+        run(&p);
+        hash = dct_hash_bytes(hash, p.out, (uint64_t)p.s.n * p.s.n_head * p.s.dv * 4);
+        problem_free(&p);
+    }
+    assert_int_equal(hash, UINT64_C(0x794000088e86dbaa));
+}
+
 static void test_kv_bytes(void **state) {
     (void)state;
     assert_int_equal(dct_kv_head_bytes(DCT_TYPE_F16, 128, 4096), 4096 * 256);
@@ -267,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_types),        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_windows_and_softcap),
         cmocka_unit_test(test_parts),        cmocka_unit_test(test_empty_part), cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_kv_bytes),     cmocka_unit_test(test_store_places),
+        cmocka_unit_test(test_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
