@@ -198,6 +198,10 @@ V_INLINE void v16f_store_pairs(float *p, v16f even, v16f odd) {
 V_INLINE v64b v64b_load(const uint8_t *p) {
     return v16i_of(_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)(p + 32)));
 }
+V_INLINE void v64b_store(uint8_t *p, v64b x) {
+    _mm256_storeu_si256((__m256i *)p, x.a);
+    _mm256_storeu_si256((__m256i *)(p + 32), x.b);
+}
 V_INLINE v64b v64b_or(v64b x, v64b y) { return v16i_or(x, y); }
 V_INLINE v64b v64b_low4(v64b x) { return v16i_and(x, v16i_set1(0x0f0f0f0f)); }
 V_INLINE v64b v64b_high4(v64b x) { return v64b_low4(v16i_of(_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4))); }

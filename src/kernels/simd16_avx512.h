@@ -128,6 +128,7 @@ V_INLINE void v16f_store_pairs(float *p, v16f even, v16f odd) {
 /* ---- codes: bytes of four columns for each of sixteen rows ---- */
 
 V_INLINE v64b v64b_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
+V_INLINE void v64b_store(uint8_t *p, v64b a) { _mm512_storeu_si512(p, a); }
 V_INLINE v64b v64b_or(v64b a, v64b b) { return _mm512_or_si512(a, b); }
 V_INLINE v64b v64b_low4(v64b a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
 V_INLINE v64b v64b_high4(v64b a) { return v64b_low4(_mm512_srli_epi16(a, 4)); }

@@ -1,16 +1,21 @@
 /* kernels/simd_linear: the product of quantised weights, for any instruction set of simd16_*.h.
  *
- * A panel is n_tiles tiles of weights times n_rows rows of activations, both constants after inlining, so that its
- * accumulators live in registers. Along k it goes by halves of 32 columns, the block of an activation scale:
+ * A lane is an output row. Along k it goes by halves of 32 columns, the block of an activation scale:
  *
- *     for each four columns: codes of 16 rows, once; for each row of activations: integer dot, lane = output row
+ *     for each four columns: integer dot of 16 rows' codes with four activations, the same for all lanes
  *     for each group:        acc = fma(ws * as, dot, acc)                         (kernel.h states this order)
  *
  * Codes are unsigned here, table values and zero points included; a dot therefore starts at -zero * (sum of the group's
- * activations) and is exact in the end.
+ * activations) and is exact in the end. Two ways lead there:
+ *
+ *     one row       the codes are taken from the packed form as they are used: the weights stream by once
+ *     several rows  a chunk of 256 columns of one or two tiles is unpacked to bytes and f32 scales in the nearest cache, and
+ *                   a panel that knows no formats runs over the rows; the sums wait in an array between chunks
  */
 #ifndef DCT_KERNELS_SIMD_LINEAR_H
 #define DCT_KERNELS_SIMD_LINEAR_H
+
+#include <string.h>
 
 #include "kernels/kernel.h"
 #include "kernels/simd_store.h"
@@ -160,151 +165,246 @@ V_INLINE bool has_groups_of_16(dct_dtype type) {
     return type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K || type == DCT_TYPE_Q6_K;
 }
 
-/* ---- a panel ---- */
+/* ---- activations ---- */
 
-/* Where a half of 32 columns lies: in the first tile's unit, and in the activation rows. */
-typedef struct half_pos {
-    const uint8_t *unit; /* the same unit of tile i is i * tile_bytes further */
-    uint64_t tile_bytes;
-    uint32_t h;              /* half of the unit */
-    const int8_t *const *x;  /* activation rows */
-    uint64_t codes, scale, sums; /* byte offsets in such a row */
-} half_pos;
+/* A half of 32 columns of one row or more: where codes, scale and sums of 16 lie, as bytes from the row's begin. */
+typedef struct x_half {
+    const char *row;
+    uint64_t stride; /* of rows */
+    uint64_t codes, scale, sums;
+} x_half;
 
-enum { PREFETCH_BYTES = 1536 }; /* how far ahead of a single row's reads; see bench/kernels */
+V_INLINE x_half x_half_at(const dct_linear_args *a, uint32_t row, uint32_t half) {
+    return (x_half){(const char *)a->x + row * a->x_stride, a->x_stride, 32ull * half, a->k + 4ull * half, a->k + a->k / 8 + 4ull * half};
+}
+
+V_INLINE v64b x_codes(const x_half *x, uint32_t t, uint32_t c) {
+    return v64b_spread4((const int8_t *)x->row + t * x->stride + x->codes + 4 * c);
+}
+V_INLINE v16f x_scale(const x_half *x, uint32_t t) { return v16f_set1(*(const float *)(x->row + t * x->stride + x->scale)); }
+
+/* The sum of the activations of words c_begin..c_end, times `factor`. */
+V_INLINE v16i x_sum(const x_half *x, uint32_t t, uint32_t c_begin, uint32_t c_end, int factor) {
+    return v16i_of_sums((const int16_t *)(x->row + t * x->stride + x->sums), c_begin == 0 ? factor : 0, c_end == 8 ? factor : 0);
+}
+
+V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) { return wide ? v16i_dot_wide(acc, codes, x) : v16i_dot(acc, codes, x); }
+
+/* ---- one row ---- */
+
+enum { PREFETCH_BYTES = 1536 }; /* how far ahead of what is read; see bench/kernels */
 
 V_INLINE void prefetch(const uint8_t *p, uint64_t bytes) {
     for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch(p + line);
 }
 
-V_INLINE v16i dot(dct_dtype type, v16i acc, v64b codes, v64b x) {
-    return is_wide(type) ? v16i_dot_wide(acc, codes, x) : v16i_dot(acc, codes, x);
+/* One group: words c_begin..c_end of half h; g is its number in the unit. */
+V_INLINE v16f add_group(dct_dtype type, const uint8_t *unit, const x_half *x, uint32_t h, uint32_t c_begin, uint32_t c_end, uint32_t g, v16f acc) {
+    v16i sum = zero_of(type) == 0 ? v16i_zero() : x_sum(x, 0, c_begin, c_end, -zero_of(type));
+#pragma GCC unroll 8
+    for (uint32_t c = c_begin; c < c_end; c++) sum = dot(is_wide(type), sum, codes_of(type, unit, h, c), x_codes(x, 0, c));
+    acc = v16f_fma(v16f_mul(scale_of(type, unit, g), x_scale(x, 0)), v16f_of_int(sum), acc);
+    if (!has_min(type)) return acc;
+    return v16f_fnma(v16f_mul(min_of(type, unit, g), x_scale(x, 0)), v16f_of_int(x_sum(x, 0, c_begin, c_end, 1)), acc);
 }
 
-/* One group: words c_begin..c_end of four columns in half p->h; g is its number in the unit. */
-V_INLINE void add_group(dct_dtype type, uint32_t n_tiles, uint32_t n_rows, const half_pos *p, uint32_t c_begin, uint32_t c_end,
-                        uint32_t g, v16f acc[][V_LINEAR_TILES]) {
-    const int zero = zero_of(type);
-    const bool first = c_begin == 0, second = c_end == 8; /* which of the half's two sums of 16 activations belong to it */
+V_INLINE v16f add_half(dct_dtype type, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, v16f acc) {
+    const x_half x = x_half_at(a, 0, done + h);
+    if (!has_groups_of_16(type)) return add_group(type, unit, &x, h, 0, 8, h, acc);
+    acc = add_group(type, unit, &x, h, 0, 4, 2 * h, acc);
+    return add_group(type, unit, &x, h, 4, 8, 2 * h + 1, acc);
+}
+
+V_INLINE v16f tile_times_row(dct_dtype type, const dct_linear_args *a, const uint8_t *unit) {
+    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
+    v16f acc = v16f_zero();
+    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type)) {
+        uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit;
+        prefetch(unit + PREFETCH_BYTES, unit_bytes_of(type));
+#pragma GCC unroll 1
+        for (uint32_t h = 0; h < here; h += 2) { /* an even half and an odd one, so that nibbles know their place */
+            acc = add_half(type, unit, a, done, h, acc);
+            if (h + 1 < here) acc = add_half(type, unit, a, done, h + 1, acc);
+        }
+    }
+    return acc;
+}
+
+/* ---- several rows ---- */
+
+enum { CHUNK_HALVES = 8, BLOCK_ROWS = 60 };
+
+/* 256 columns of one tile, unpacked. */
+typedef struct chunk {
+    _Alignas(64) uint8_t codes[CHUNK_HALVES * 8][64];
+    float scales[CHUNK_HALVES * 2][16], mins[CHUNK_HALVES * 2][16]; /* of groups of 16 or 32 */
+} chunk;
+
+/* The sums of the rows and tiles at hand. */
+typedef struct sums {
+    _Alignas(64) float of[BLOCK_ROWS][V_LINEAR_TILES][16];
+} sums;
+
+/* What a panel needs to know of a type. */
+typedef struct panel_kind {
+    uint32_t group;
+    bool has_min, wide;
+} panel_kind;
+
+V_INLINE void unpack_half(dct_dtype type, const uint8_t *unit, uint32_t h, uint32_t at, chunk *out) {
+    const uint32_t groups = has_groups_of_16(type) ? 2 : 1;
+#pragma GCC unroll 1
+    for (uint32_t c = 0; c < 8; c++) v64b_store(out->codes[at * 8 + c], codes_of(type, unit, h, c));
+#pragma GCC unroll 1
+    for (uint32_t g = 0; g < groups; g++) {
+        v16f_store(out->scales[at * groups + g], scale_of(type, unit, h * groups + g));
+        if (has_min(type)) v16f_store(out->mins[at * groups + g], min_of(type, unit, h * groups + g));
+    }
+}
+
+/* Halves first..first+n-1 of a tile; an odd end brings its zero neighbour along. */
+V_INLINE void unpack(dct_dtype type, const uint8_t *tile, uint32_t first, uint32_t n, chunk *out) {
+    const uint32_t per_unit = halves_per_unit(type);
+#pragma GCC unroll 1
+    for (uint32_t at = 0; at < n; at += 2) {
+        const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type);
+        uint32_t h = (first + at) % per_unit / 2 * 2;
+        if (h == 0) prefetch(unit + PREFETCH_BYTES, unit_bytes_of(type));
+        unpack_half(type, unit, h, at, out);
+        unpack_half(type, unit, h + 1, at + 1, out);
+    }
+}
+
+/* One group of n_tiles chunks and n_rows rows. */
+V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t half, uint32_t c_begin, uint32_t c_end,
+                          uint32_t g, const x_half *x, int zero, v16f acc[][V_LINEAR_TILES]) {
     v16i sum[V_LINEAR_ROWS][V_LINEAR_TILES];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
-        v16i start = v16i_zero();
-        if (zero != 0) start = v16i_of_sums((const int16_t *)(p->x[t] + p->sums), first ? -zero : 0, second ? -zero : 0);
+        v16i start = x_sum(x, t, c_begin, c_end, -zero);
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < n_tiles; i++) sum[t][i] = start;
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 1
     for (uint32_t c = c_begin; c < c_end; c++) {
         v64b codes[V_LINEAR_TILES];
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < n_tiles; i++) codes[i] = codes_of(type, p->unit + i * p->tile_bytes, p->h, c);
+        for (uint32_t i = 0; i < n_tiles; i++) codes[i] = v64b_load(w[i].codes[half * 8 + c]);
 #pragma GCC unroll 8
         for (uint32_t t = 0; t < n_rows; t++) {
-            v64b x = v64b_spread4(p->x[t] + p->codes + 4 * c);
+            v64b four = x_codes(x, t, c);
 #pragma GCC unroll 2
-            for (uint32_t i = 0; i < n_tiles; i++) sum[t][i] = dot(type, sum[t][i], codes[i], x);
+            for (uint32_t i = 0; i < n_tiles; i++) sum[t][i] = dot(kind.wide, sum[t][i], codes[i], four);
         }
-    }
-    v16f scale[V_LINEAR_TILES], min[V_LINEAR_TILES];
-#pragma GCC unroll 2
-    for (uint32_t i = 0; i < n_tiles; i++) {
-        scale[i] = scale_of(type, p->unit + i * p->tile_bytes, g);
-        min[i] = min_of(type, p->unit + i * p->tile_bytes, g);
     }
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
-        v16f x_scale = v16f_set1(*(const float *)(p->x[t] + p->scale));
-        v16f x_sum = v16f_zero();
-        if (has_min(type)) x_sum = v16f_of_int(v16i_of_sums((const int16_t *)(p->x[t] + p->sums), first, second));
+        v16f as = x_scale(x, t), asum = v16f_zero();
+        if (kind.has_min) asum = v16f_of_int(x_sum(x, t, c_begin, c_end, 1));
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < n_tiles; i++) {
-            acc[t][i] = v16f_fma(v16f_mul(scale[i], x_scale), v16f_of_int(sum[t][i]), acc[t][i]);
-            if (has_min(type)) acc[t][i] = v16f_fnma(v16f_mul(min[i], x_scale), x_sum, acc[t][i]);
+            acc[t][i] = v16f_fma(v16f_mul(v16f_load(w[i].scales[g]), as), v16f_of_int(sum[t][i]), acc[t][i]);
+            if (kind.has_min) acc[t][i] = v16f_fnma(v16f_mul(v16f_load(w[i].mins[g]), as), asum, acc[t][i]);
         }
     }
 }
 
-/* Half h of a unit, given the position of the unit's first half. */
-V_INLINE void add_half(dct_dtype type, uint32_t n_tiles, uint32_t n_rows, half_pos p, uint32_t h, v16f acc[][V_LINEAR_TILES]) {
-    p.h = h;
-    p.codes += 32 * h;
-    p.scale += 4 * h;
-    p.sums += 4 * h;
-    if (has_groups_of_16(type)) {
-        add_group(type, n_tiles, n_rows, &p, 0, 4, 2 * h, acc);
-        add_group(type, n_tiles, n_rows, &p, 4, 8, 2 * h + 1, acc);
-    } else {
-        add_group(type, n_tiles, n_rows, &p, 0, 8, h, acc);
-    }
-}
-
-/* The tiles' dots with the rows: lanes of acc are output rows. */
-V_INLINE void dots(dct_dtype type, uint32_t n_tiles, uint32_t n_rows, const dct_linear_args *a, uint32_t tile,
-                   const int8_t *const x[], v16f acc[][V_LINEAR_TILES]) {
-    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
-    const uint64_t unit_bytes = unit_bytes_of(type);
-    half_pos p = {.x = x, .tile_bytes = (n_halves + per_unit - 1) / per_unit * unit_bytes};
-    p.unit = (const uint8_t *)a->w + tile * p.tile_bytes;
-    p.scale = a->k;
-    p.sums = a->k + a->k / 8;
-    for (uint32_t u = 0; u < n_halves / per_unit; u++) {
-        if (n_rows == 1) prefetch(p.unit + PREFETCH_BYTES, unit_bytes);
-        for (uint32_t h = 0; h < per_unit; h += 2) { /* an even half and an odd one, so that nibbles know their place */
-            add_half(type, n_tiles, n_rows, p, h, acc);
-            add_half(type, n_tiles, n_rows, p, h + 1, acc);
-        }
-        p.unit += unit_bytes;
-        p.codes += 32 * per_unit;
-        p.scale += 4 * per_unit;
-        p.sums += 4 * per_unit;
-    }
-    if (per_unit == 8) return; /* k is a multiple of 256 */
-    if (per_unit == 2) {
-        if (n_halves % 2 != 0) add_half(type, n_tiles, n_rows, p, 0, acc);
-    } else {
-        for (uint32_t h = 0; h < n_halves % per_unit; h++) add_half(type, n_tiles, n_rows, p, h, acc);
-    }
-}
-
-V_INLINE void panel(dct_dtype type, uint32_t n_tiles, uint32_t n_rows, const dct_linear_args *a, uint32_t tile, uint32_t row) {
-    const int8_t *x[V_LINEAR_ROWS];
+V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t n_halves, x_half x, int zero,
+                    float (*out)[V_LINEAR_TILES][16]) {
     v16f acc[V_LINEAR_ROWS][V_LINEAR_TILES];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
-        x[t] = (const int8_t *)a->x + (row + t) * a->x_stride;
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < n_tiles; i++) acc[t][i] = v16f_zero();
+        for (uint32_t i = 0; i < n_tiles; i++) acc[t][i] = v16f_load(out[t][i]);
     }
-    dots(type, n_tiles, n_rows, a, tile, x, acc);
+#pragma GCC unroll 1
+    for (uint32_t h = 0; h < n_halves; h++, x.codes += 32, x.scale += 4, x.sums += 4) {
+        if (kind.group == 32) {
+            panel_group(kind, n_tiles, n_rows, w, h, 0, 8, h, &x, zero, acc);
+        } else {
+            panel_group(kind, n_tiles, n_rows, w, h, 0, 4, 2 * h, &x, zero, acc);
+            panel_group(kind, n_tiles, n_rows, w, h, 4, 8, 2 * h + 1, &x, zero, acc);
+        }
+    }
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < n_tiles; i++) store_outputs(a, row + t, tile + i, acc[t][i]);
+        for (uint32_t i = 0; i < n_tiles; i++) v16f_store(out[t][i], acc[t][i]);
+    }
+}
+
+/* n rows against n_tiles chunks, as many at a time as registers hold. */
+V_INLINE void panels(panel_kind kind, uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) {
+    uint32_t t = 0;
+    for (; n - t >= V_LINEAR_ROWS; t += V_LINEAR_ROWS, x.row += V_LINEAR_ROWS * x.stride) {
+        panel(kind, n_tiles, V_LINEAR_ROWS, w, n_halves, x, zero, out->of + t);
+    }
+    if (V_LINEAR_ROWS > 2) {
+        for (; n - t >= 2; t += 2, x.row += 2 * x.stride) panel(kind, n_tiles, 2, w, n_halves, x, zero, out->of + t);
+    }
+    if (t < n) panel(kind, n_tiles, 1, w, n_halves, x, zero, out->of + t);
+}
+
+typedef void panels_fn(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out);
+
+#define PANELS(NAME, GROUP, HAS_MIN, WIDE) \
+    static void NAME##_one_tile(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
+        panels((panel_kind){GROUP, HAS_MIN, WIDE}, 1, w, n_halves, x, n, zero, out); \
+    } \
+    static void NAME##_tiles(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
+        panels((panel_kind){GROUP, HAS_MIN, WIDE}, V_LINEAR_TILES, w, n_halves, x, n, zero, out); \
+    }
+PANELS(groups_of_32, 32, false, false)
+PANELS(groups_of_32_wide, 32, false, true)
+PANELS(groups_of_32_min, 32, true, false)
+PANELS(groups_of_16, 16, false, false)
+PANELS(groups_of_16_min, 16, true, false)
+#undef PANELS
+
+V_INLINE panels_fn *panels_of(dct_dtype type, uint32_t n_tiles) {
+    const bool one = n_tiles == 1;
+    if (has_groups_of_16(type)) {
+        if (has_min(type)) return one ? groups_of_16_min_one_tile : groups_of_16_min_tiles;
+        return one ? groups_of_16_one_tile : groups_of_16_tiles;
+    }
+    if (has_min(type)) return one ? groups_of_32_min_one_tile : groups_of_32_min_tiles;
+    if (is_wide(type)) return one ? groups_of_32_wide_one_tile : groups_of_32_wide_tiles;
+    return one ? groups_of_32_one_tile : groups_of_32_tiles;
+}
+
+/* Up to BLOCK_ROWS rows against n_tiles tiles, the first of which lies at w. */
+V_INLINE void tiles_times_rows(dct_dtype type, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes, uint32_t tile, uint32_t n_tiles,
+                               uint32_t row, uint32_t n) {
+    panels_fn *run = panels_of(type, n_tiles);
+    chunk chunks[V_LINEAR_TILES];
+    sums out;
+    memset(out.of, 0, n * sizeof out.of[0]);
+    for (uint32_t half = 0; half < a->k / 32; half += CHUNK_HALVES) {
+        uint32_t n_halves = a->k / 32 - half < CHUNK_HALVES ? a->k / 32 - half : CHUNK_HALVES;
+        for (uint32_t i = 0; i < n_tiles; i++) unpack(type, w + i * tile_bytes, half, n_halves, &chunks[i]);
+        run(chunks, n_halves, x_half_at(a, row, half), n, zero_of(type), &out);
+    }
+    for (uint32_t t = 0; t < n; t++) {
+        for (uint32_t i = 0; i < n_tiles; i++) store_outputs(a, row + t, tile + i, v16f_load(out.of[t][i]));
     }
 }
 
 /* ---- the whole product ---- */
 
-/* Rows [row, end) of n_tiles tiles: as many at a time as registers hold. */
-V_INLINE void rows_of_tiles(dct_dtype type, uint32_t n_tiles, const dct_linear_args *a, uint32_t tile, uint32_t row, uint32_t end) {
-    for (; end - row >= V_LINEAR_ROWS; row += V_LINEAR_ROWS) panel(type, n_tiles, V_LINEAR_ROWS, a, tile, row);
-    if (V_LINEAR_ROWS > 2) {
-        for (; end - row >= 2; row += 2) panel(type, n_tiles, 2, a, tile, row);
-    }
-    if (row == end) return;
-    for (uint32_t i = 0; i < n_tiles; i++) panel(type, 1, 1, a, tile + i, row); /* one stream of weights at a time */
-}
-
-enum { ROW_BLOCK_BYTES = 256 * 1024 }; /* activations that stay in the second cache while the tiles go by */
-
 V_INLINE void linear(dct_dtype type, const dct_linear_args *a, uint32_t tile_begin, uint32_t tile_end) {
-    uint32_t block = (uint32_t)(ROW_BLOCK_BYTES / dct_q8_row_bytes(a->k)) / V_LINEAR_ROWS * V_LINEAR_ROWS;
-    if (block == 0) block = V_LINEAR_ROWS;
-    for (uint32_t row = 0; row < a->n; row += block) {
-        uint32_t end = a->n - row < block ? a->n : row + block, tile = tile_begin;
-        for (; tile_end - tile >= V_LINEAR_TILES; tile += V_LINEAR_TILES) rows_of_tiles(type, V_LINEAR_TILES, a, tile, row, end);
-        if (V_LINEAR_TILES > 1 && tile < tile_end) rows_of_tiles(type, 1, a, tile, row, end);
+    const uint32_t per_unit = halves_per_unit(type);
+    const uint64_t tile_bytes = (a->k / 32 + per_unit - 1) / per_unit * unit_bytes_of(type);
+    const uint8_t *w = a->w;
+    if (a->n == 1) {
+        for (uint32_t tile = tile_begin; tile < tile_end; tile++) store_outputs(a, 0, tile, tile_times_row(type, a, w + tile * tile_bytes));
+        return;
+    }
+    for (uint32_t row = 0; row < a->n; row += BLOCK_ROWS) {
+        uint32_t n = a->n - row < BLOCK_ROWS ? a->n - row : BLOCK_ROWS;
+        for (uint32_t tile = tile_begin; tile < tile_end; tile += V_LINEAR_TILES) {
+            uint32_t n_tiles = tile_end - tile < V_LINEAR_TILES ? tile_end - tile : V_LINEAR_TILES;
+            tiles_times_rows(type, a, w + tile * tile_bytes, tile_bytes, tile, n_tiles, row, n);
+        }
     }
 }
 
