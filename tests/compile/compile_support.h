@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "compile/compile.h"
+#include "kernels/layout.h"
 #include "support/gguf_build.h"
 
 typedef struct subject {

@@ -1,0 +1,40 @@
+/* Plan files from anyone: the header is made right so that the bytes reach the walk; what loads must print and save. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "plan/plan.h"
+
+enum { MAX_BYTES = 1 << 16, HEADER_BYTES = 32, HASH_AT = 16, HASHED_FROM = 24 };
+
+static void nowhere(void *ctx, const char *text, size_t n) {
+    (void)text;
+    *(size_t *)ctx += n;
+}
+
+static void put_u64(uint8_t *at, uint64_t v) {
+    for (int i = 0; i < 8; i++) at[i] = (uint8_t)(v >> (8 * i));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static uint8_t file[MAX_BYTES], again[MAX_BYTES];
+    if (size > sizeof file || size < HEADER_BYTES) return 0;
+    memcpy(file, data, size);
+    memcpy(file, "DCTMPLAN\x01\0\0\0\0\0\0\0", HASH_AT);
+    put_u64(file + HASHED_FROM, size);
+    put_u64(file + HASH_AT, dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, file + HASHED_FROM, size - HASHED_FROM)));
+    dct_arena arena;
+    dct_arena_init(&arena, 64 << 20);
+    dct_plan *plan;
+    dct_err err;
+    size_t printed = 0;
+    uint64_t n;
+    if (dct_plan_load(file, size, &arena, &plan, &err) == DCT_OK) {
+        dct_plan_dump_text(plan, nowhere, &printed);
+        dct_plan_dump_svg(plan, DCT_PHASE_DECODE, nowhere, &printed);
+        if (dct_plan_save(plan, again, sizeof again, &n, &err) != DCT_OK || n != size || memcmp(file, again, n) != 0) __builtin_trap();
+    }
+    dct_arena_deinit(&arena);
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* What people see. The text of small plans is compared with files that a reviewer reads as memory maps; DCT_UPDATE_GOLDEN=1 writes them anew. */
+#include <stdlib.h>
+
+#include "compile/compile_support.h"
+
+typedef struct collected {
+    char *text;
+    size_t n, cap;
+} collected;
+
+static void collect(void *ctx, const char *text, size_t n) {
+    collected *c = ctx;
+    if (c->n + n + 1 > c->cap) {
+        c->cap = (c->n + n + 1) * 2;
+        c->text = realloc(c->text, c->cap);
+        assert_non_null(c->text);
+    }
+    memcpy(c->text + c->n, text, n);
+    c->n += n;
+    c->text[c->n] = '\0';
+}
+
+static dct_plan *small_plan(subject *s, const char *arch, dct_arena *arena) {
+    gguf_tiny tiny = gguf_tiny_default(arch, DCT_TYPE_Q8_0);
+    tiny.n_layer = 1;
+    gguf_build_tiny(&s->build, &tiny);
+    subject_open(s);
+    s->model.fingerprint = 0;
+    dct_arena_init(arena, 0);
+    dct_compile_params params = params_of(s, 64, 16, 8, 2);
+    return compile_ok(&params, arena);
+}
+
+static void compare_with(const char *path, const collected *c) {
+    if (getenv("DCT_UPDATE_GOLDEN") != NULL) {
+        FILE *out = fopen(path, "wb");
+        assert_non_null(out);
+        assert_int_equal(fwrite(c->text, 1, c->n, out), c->n);
+        fclose(out);
+    }
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) fail_msg("%s is missing", path);
+    char *expected = malloc(c->n + 2);
+    assert_non_null(expected);
+    size_t n = fread(expected, 1, c->n + 1, in);
+    fclose(in);
+    expected[n] = '\0';
+    if (n != c->n || memcmp(expected, c->text, n) != 0) {
+        size_t at = 0;
+        while (at < n && at < c->n && expected[at] == c->text[at]) at++;
+        fail_msg("%s differs at byte %zu: expected '%.60s', got '%.60s'", path, at, expected + at, c->text + at);
+    }
+    free(expected);
+}
+
+static void small_plans_read_as_before(void **state) {
+    (void)state;
+    static const char *const families[] = {"llama", "qwen3", "gemma2", "phi3"};
+    for (size_t i = 0; i < 4; i++) {
+        subject s;
+        dct_arena arena;
+        collected c = {0};
+        char path[512];
+        dct_plan *plan = small_plan(&s, families[i], &arena);
+        dct_plan_dump_text(plan, collect, &c);
+        snprintf(path, sizeof path, "%s/tests/plan/golden/%s.txt", DCT_SOURCE_DIR, families[i]);
+        compare_with(path, &c);
+        free(c.text);
+        dct_arena_deinit(&arena);
+        subject_close(&s);
+    }
+}
+
+static uint32_t count(const char *text, const char *part) {
+    uint32_t n = 0;
+    for (const char *p = text; (p = strstr(p, part)) != NULL; p += strlen(part)) n++;
+    return n;
+}
+
+static void the_picture_shows_every_buffer(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    snprintf(plan->model_name, sizeof plan->model_name, "<b>&\"x\"");
+    const dct_phase *p = dct_plan_phase(plan, DCT_PHASE_DECODE);
+    snprintf(p->graph.values[p->cert.values[0]].name, DCT_NAME_BYTES, "a<b");
+    uint32_t boxes = 0;
+    for (dct_value_id v = 0; v < p->graph.n_values; v++) boxes += p->graph.values[v].kind == DCT_KIND_INTERMEDIATE && p->graph.values[v].alias_of == DCT_NONE;
+    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    assert_int_equal(strncmp(c.text, "<svg ", 5), 0);
+    assert_string_equal(c.text + c.n - 7, "</svg>\n");
+    assert_int_equal(count(c.text, "<title>"), boxes);
+    assert_int_equal(count(c.text, "<rect "), boxes + 1 + 5); /* background, legend */
+    assert_int_equal(count(c.text, "&lt;b&gt;&amp;&quot;x&quot;"), 1);
+    assert_int_equal(count(c.text, "a&lt;b"), 1);
+    assert_int_equal(count(c.text, "stroke-dasharray"), 1);
+    assert_int_equal(count(c.text, "<text"), count(c.text, "</text>"));
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
+static void the_table_has_the_columns(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    dct_plan_dump_table(plan, collect, &c);
+    static const char *const words[] = {"weights", "kv", "persistent", "intermediate", "runtime", "total (M_max)", "bytes", "MiB", "load bytes", "height bytes", "optimal", "steps", "waits"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(c.text, words[i]));
+    char total[32];
+    snprintf(total, sizeof total, "%llu", (unsigned long long)plan->m_max_bytes);
+    assert_non_null(strstr(c.text, total));
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_plans_read_as_before),
+        cmocka_unit_test(the_picture_shows_every_buffer),
+        cmocka_unit_test(the_table_has_the_columns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

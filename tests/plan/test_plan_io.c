@@ -1,0 +1,215 @@
+/* Plan files: there and back, cut, flipped, and hostile. */
+#include "compile/compile_support.h"
+
+enum { HASH_AT = 16, HASHED_FROM = 24 };
+
+typedef struct file {
+    subject s;
+    dct_arena arena;
+    dct_plan *plan;
+    uint8_t *bytes;
+    uint64_t n;
+} file;
+
+static void nowhere(void *ctx, const char *text, size_t n) {
+    (void)text;
+    *(uint64_t *)ctx += n;
+}
+
+static uint64_t save(const dct_plan *plan, dct_arena *arena, uint8_t **out) {
+    uint64_t n, again;
+    dct_err err;
+    assert_int_equal(dct_plan_save(plan, NULL, 0, &n, &err), DCT_OK);
+    *out = dct_arena_alloc(arena, n);
+    assert_int_equal(dct_plan_save(plan, *out, n - 1, &again, &err), DCT_USAGE); /* one byte short */
+    assert_int_equal(dct_plan_save(plan, *out, n, &again, &err), DCT_OK);
+    assert_int_equal(again, n);
+    return n;
+}
+
+static void open_file(file *f) {
+    gguf_tiny tiny = gguf_tiny_default("qwen3", DCT_TYPE_Q8_0);
+    tiny.n_layer = 1;
+    gguf_build_tiny(&f->s.build, &tiny);
+    subject_open(&f->s);
+    dct_arena_init(&f->arena, 0);
+    dct_compile_params params = params_of(&f->s, 64, 16, 8, 2);
+    f->plan = compile_ok(&params, &f->arena);
+    f->n = save(f->plan, &f->arena, &f->bytes);
+}
+
+static void close_file(file *f) {
+    dct_arena_deinit(&f->arena);
+    subject_close(&f->s);
+}
+
+static dct_status load(const void *bytes, uint64_t n, dct_arena *arena, dct_plan **plan) {
+    dct_err err = {0};
+    dct_arena_init(arena, UINT64_C(64) << 20);
+    dct_status status = dct_plan_load(bytes, n, arena, plan, &err);
+    if (status != DCT_OK) assert_true(err.message[0] != '\0');
+    return status;
+}
+
+/* Makes the hash right again, so that a change reaches the checks behind it. */
+static void sign(uint8_t *bytes, uint64_t n) {
+    uint64_t hash = dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, bytes + HASHED_FROM, n - HASHED_FROM));
+    for (int i = 0; i < 8; i++) bytes[HASH_AT + i] = (uint8_t)(hash >> (8 * i));
+}
+
+static void there_and_back(void **state) {
+    (void)state;
+    file f;
+    open_file(&f);
+    dct_arena arena;
+    dct_plan *loaded = NULL;
+    assert_int_equal(load(f.bytes, f.n, &arena, &loaded), DCT_OK);
+    uint8_t *again;
+    assert_int_equal(save(loaded, &arena, &again), f.n);
+    assert_memory_equal(again, f.bytes, f.n);
+    assert_string_equal(loaded->arch, "qwen3");
+    assert_int_equal(loaded->m_max_bytes, f.plan->m_max_bytes);
+    for (uint32_t i = 0; i < loaded->n_phases; i++) {
+        dct_err err;
+        assert_int_equal(dct_graph_check(&loaded->phases[i].graph, &err), DCT_OK);
+        for (dct_value_id v = 0; v < loaded->phases[i].graph.n_values; v++) {
+            assert_int_equal(dct_plan_value_offset(loaded, &loaded->phases[i], v), dct_plan_value_offset(f.plan, &f.plan->phases[i], v));
+        }
+    }
+    dct_arena_deinit(&arena);
+    close_file(&f);
+}
+
+static void every_truncation_is_refused(void **state) {
+    (void)state;
+    file f;
+    open_file(&f);
+    for (uint64_t n = 0; n < f.n; n++) {
+        dct_arena arena;
+        dct_plan *loaded = NULL;
+        assert_int_equal(load(f.bytes, n, &arena, &loaded), DCT_BAD_FILE);
+        assert_null(loaded);
+        dct_arena_deinit(&arena);
+    }
+    close_file(&f);
+}
+
+static void every_flipped_byte_is_refused(void **state) {
+    (void)state;
+    file f;
+    open_file(&f);
+    for (uint64_t i = 0; i < f.n; i++) {
+        dct_arena arena;
+        dct_plan *loaded = NULL;
+        f.bytes[i] ^= 1u << (i % 8);
+        assert_int_equal(load(f.bytes, f.n, &arena, &loaded), DCT_BAD_FILE);
+        f.bytes[i] ^= 1u << (i % 8);
+        dct_arena_deinit(&arena);
+    }
+    close_file(&f);
+}
+
+/* A forged plan, signed anew: refused, or good enough that nothing that prints or looks up runs wild. */
+static void forged_plans_are_harmless(void **state) {
+    (void)state;
+    file f;
+    open_file(&f);
+    static const uint8_t patterns[] = {0x00, 0xff, 0x80, 0x01};
+    uint32_t refused = 0, taken = 0;
+    for (uint64_t i = HASHED_FROM; i < f.n; i++) {
+        uint8_t before = f.bytes[i];
+        f.bytes[i] ^= patterns[i % 4] != 0 ? patterns[i % 4] : 0x40;
+        sign(f.bytes, f.n);
+        dct_arena arena;
+        dct_plan *loaded = NULL;
+        if (load(f.bytes, f.n, &arena, &loaded) == DCT_OK) {
+            uint64_t printed = 0;
+            if (i % 16 == 0) dct_plan_dump_text(loaded, nowhere, &printed);
+            if (i % 16 == 1) dct_plan_dump_svg(loaded, DCT_PHASE_DECODE, nowhere, &printed);
+            for (uint32_t p = 0; p < loaded->n_phases; p++) {
+                for (dct_value_id v = 0; v < loaded->phases[p].graph.n_values; v++) (void)dct_plan_value_offset(loaded, &loaded->phases[p], v);
+            }
+            taken++;
+        } else {
+            refused++;
+        }
+        dct_arena_deinit(&arena);
+        f.bytes[i] = before;
+    }
+    assert_true(refused > f.n / 4);
+    assert_true(taken > 0);
+    close_file(&f);
+}
+
+/* One field of a good plan made wrong, written, and refused on loading. The writer refuses what it can see itself. */
+static void ranges_are_checked(void **state) {
+    (void)state;
+    for (int what = 0; what < 12; what++) {
+        file f;
+        open_file(&f);
+        dct_phase *p = &f.plan->phases[1];
+        uint32_t step = p->n_steps - 1;
+        switch (what) {
+        case 0: p->graph.values[4].alias_of = 4; break;
+        case 1: p->graph.values[4].alias_of = 5; break;
+        case 2: p->graph.ops[1].in[0] = p->graph.n_values; break;
+        case 3: p->graph.ops[1].out[0] = p->graph.n_values; break;
+        case 4: p->graph.ops[1].n_in = DCT_OP_MAX_IN + 1; break;
+        case 5: p->graph.values[p->graph.ops[0].out[0]].producer = p->graph.n_ops; break;
+        case 6: p->steps[step].ops[0] = p->graph.n_ops; break;
+        case 7: p->steps[step].wait_begin = p->n_waits; p->steps[step].n_waits = 1; break;
+        case 8: p->scratch[0] = p->graph.n_values; break;
+        case 9: p->cert.values[0] = p->graph.n_values; break;
+        case 10: p->graph.ids = p->graph.n_values; break;
+        case 11: p->steps[step].n_ops = 0; break;
+        }
+        uint64_t n;
+        dct_err err;
+        assert_int_equal(dct_plan_save(f.plan, NULL, 0, &n, &err), DCT_BUG);
+        assert_non_null(strstr(err.message, "cannot be written"));
+        close_file(&f);
+    }
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    file f;
+    open_file(&f);
+    for (uint64_t k = 1;; k++) {
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        arena.fail_at = k;
+        dct_plan *loaded = NULL;
+        dct_err err;
+        dct_status status = dct_plan_load(f.bytes, f.n, &arena, &loaded, &err);
+        bool reached = arena.n_allocs >= k;
+        dct_arena_deinit(&arena);
+        if (!reached) break;
+        assert_int_equal(status, DCT_NO_FIT);
+        assert_null(loaded);
+    }
+    close_file(&f);
+}
+
+static void foreign_files_are_named(void **state) {
+    (void)state;
+    dct_arena arena;
+    dct_plan *loaded = NULL;
+    dct_err err;
+    dct_arena_init(&arena, 0);
+    assert_int_equal(dct_plan_load("GGUF and more than thirty-two bytes", 35, &arena, &loaded, &err), DCT_BAD_FILE);
+    assert_non_null(strstr(err.message, "not a plan file"));
+    uint8_t future[32] = "DCTMPLAN\x02";
+    assert_int_equal(dct_plan_load(future, sizeof future, &arena, &loaded, &err), DCT_BAD_FILE);
+    assert_non_null(strstr(err.message, "version 2"));
+    dct_arena_deinit(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(there_and_back),       cmocka_unit_test(every_truncation_is_refused), cmocka_unit_test(every_flipped_byte_is_refused),
+        cmocka_unit_test(forged_plans_are_harmless), cmocka_unit_test(ranges_are_checked),     cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(foreign_files_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
