@@ -5,6 +5,7 @@
 void dct_kernels_fill_avx2(dct_kernels *table) {
     dct_avx2_fill_linear(table);
     dct_avx2_fill_floats(table);
+    dct_avx2_fill_attn(table);
 }
 
 void dct_kernels_fill_avx2_vnni(dct_kernels *table) {

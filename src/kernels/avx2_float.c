@@ -1,9 +1,11 @@
-/* kernels/avx2_float: products of float weights with AVX2. */
+/* kernels/avx2_float: products of float weights, norms, rotary positions, elementwise operations and caches with AVX2. */
 #include "kernels/simd16_avx2.h"
 
 #include "kernels/simd_fill.h"
 #include "kernels/simd_float.h"
+#include "kernels/simd_ops.h"
 
 void dct_avx2_fill_floats(dct_kernels *table) {
     fill_float_linear(table);
+    fill_ops(table);
 }

@@ -7,6 +7,7 @@
 void dct_kernels_fill_avx512(dct_kernels *table) {
     dct_kernels_fill_avx2(table);
     dct_avx512_fill_floats(table);
+    dct_avx512_fill_attn(table);
 }
 
 void dct_kernels_fill_avx512_vnni(dct_kernels *table) {

@@ -22,6 +22,8 @@ void dct_ref_linear_float(const dct_linear_args *args, uint32_t tile_begin, uint
 void dct_ref_quant_q8(const float *x, uint32_t k, void *row);
 void dct_ref_rms_norm(const float *x, const float *w, uint32_t group, uint32_t n_groups, float eps, float *y);
 void dct_ref_rope(const dct_rope_args *args);
+uint32_t dct_ref_rope_stream(const dct_rope_args *args, uint32_t i); /* which of the streams t, h, w places pair i */
+void dct_ref_rotate_pair(float *x, const float *angles, uint32_t i, uint32_t n_pairs, bool adjacent); /* pair i of head x */
 void dct_ref_glu(int act, const float *gate, const float *up, uint32_t n, float *out);
 void dct_ref_add(const float *a, const float *b, uint32_t n, float *out);
 void dct_ref_softcap(const float *x, uint32_t n, float cap, float *out);

@@ -56,22 +56,25 @@ void dct_ref_rms_norm(const float *x, const float *w, uint32_t group, uint32_t n
 /* ---- rotary positions ---- */
 
 /* Which of the streams t, h, w gives pair i its position. */
-static uint32_t stream_of(const dct_rope_args *args, uint32_t i) {
+uint32_t dct_ref_rope_stream(const dct_rope_args *args, uint32_t i) {
     if (args->style != DCT_REF_ROPE_MROPE) return 0;
     int64_t h = args->sections[0], w = h + args->sections[1], end = w + args->sections[2];
     if (i < h || i >= end) return 0;
     return i < w ? 1 : 2;
 }
 
+void dct_ref_rotate_pair(float *x, const float *angles, uint32_t i, uint32_t n_pairs, bool adjacent) {
+    float *pa = adjacent ? x + 2 * i : x + i, *pb = adjacent ? pa + 1 : pa + n_pairs;
+    float a = *pa, b = *pb, c = angles[2 * i], s = angles[2 * i + 1];
+    *pa = fmaf(a, c, -(b * s));
+    *pb = fmaf(a, s, b * c);
+}
+
 static void rotate_head(const dct_rope_args *args, const int32_t *pos, float *x) {
     uint32_t n_pairs = args->n_rot / 2;
     for (uint32_t i = 0; i < n_pairs; i++) {
-        const float *pair = args->table + (uint64_t)(uint32_t)pos[stream_of(args, i)] * args->n_rot + 2 * i;
-        bool adjacent = args->style == DCT_REF_ROPE_NORM;
-        float *pa = adjacent ? x + 2 * i : x + i, *pb = adjacent ? pa + 1 : pa + n_pairs;
-        float a = *pa, b = *pb, c = pair[0], s = pair[1];
-        *pa = fmaf(a, c, -(b * s));
-        *pb = fmaf(a, s, b * c);
+        const float *angles = args->table + (uint64_t)(uint32_t)pos[dct_ref_rope_stream(args, i)] * args->n_rot;
+        dct_ref_rotate_pair(x, angles, i, n_pairs, args->style == DCT_REF_ROPE_NORM);
     }
 }
 

@@ -9,5 +9,7 @@ void dct_avx2_vnni_fill_linear(dct_kernels *table);
 void dct_avx512_fill_linear(dct_kernels *table);
 void dct_avx2_fill_floats(dct_kernels *table);
 void dct_avx512_fill_floats(dct_kernels *table);
+void dct_avx2_fill_attn(dct_kernels *table);
+void dct_avx512_fill_attn(dct_kernels *table);
 
 #endif

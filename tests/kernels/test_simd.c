@@ -204,9 +204,258 @@ static void products(void **state) {
     for_each_isa(check_products);
 }
 
+/* ---- rows ---- */
+
+static const uint32_t lengths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 47, 64, 100, 896, 1001};
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths, MOST = 4096 };
+
+static void check_quant(const dct_kernels *ref, const dct_kernels *simd) {
+    float *x = new_floats(MOST);
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        for (uint32_t k = 32; k <= 1024; k += k < 128 ? 32 : 224) {
+            void *a = new_bytes(dct_q8_row_bytes(k)), *b = new_bytes(dct_q8_row_bytes(k));
+            fill(x, k, kind);
+            if (kind == MIXED) x[5] = 0x1p-101f, x[37 % k] = 127.5f, x[38 % k] = 63.5f; /* below the least amax; ties */
+            ref->quant_q8(x, k, a);
+            simd->quant_q8(x, k, b);
+            expect_same(a, b, dct_q8_row_bytes(k) + 64, "quant_q8", simd->name);
+            free(a), free(b);
+        }
+    }
+    free(x);
+}
+
+/* Runs `call` with the scalar and the vector table on equal copies of `in`, and compares everything it may write. */
+#define COMPARE(what, call) \
+    do { \
+        const dct_kernels *table = ref; \
+        float *out = out_a; \
+        memcpy(out_a, init, MOST * sizeof(float)); \
+        memcpy(out_b, init, MOST * sizeof(float)); \
+        call; \
+        table = simd, out = out_b; \
+        call; \
+        expect_same(out_a, out_b, MOST * sizeof(float), what, simd->name); \
+    } while (0)
+
+static void check_rows(const dct_kernels *ref, const dct_kernels *simd) {
+    float *init = new_floats(MOST), *x = new_floats(MOST), *w = new_floats(MOST), *out_a = new_floats(MOST), *out_b = new_floats(MOST);
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        for (int i = 0; i < N_LENGTHS; i++) {
+            uint32_t n = lengths[i], groups = 1 + below(3);
+            fill(init, MOST, kind);
+            fill(x, MOST, kind);
+            fill(w, MOST, USUAL);
+            COMPARE("rms_norm", table->rms_norm(x, w, n, groups, 1e-6f, out));
+            COMPARE("rms_norm in place", table->rms_norm(out, w, n, groups, 1e-6f, out));
+            COMPARE("silu", table->glu(0, x, w, n, out));
+            COMPARE("silu in place", table->glu(0, out, w, n, out));
+            COMPARE("gelu", table->glu(1, x, w, n, out));
+            COMPARE("add", table->add(x, w, n, out));
+            COMPARE("add in place", table->add(out, w, n, out));
+            COMPARE("softcap", table->softcap(x, n, 30.0f, out));
+        }
+    }
+    free(init), free(x), free(w), free(out_a), free(out_b);
+}
+
+/* Arguments of exp from far below to far above its range, through the activations. */
+static void check_exp(const dct_kernels *ref, const dct_kernels *simd) {
+    float *init = new_floats(MOST), *x = new_floats(MOST), *w = new_floats(MOST), *out_a = new_floats(MOST), *out_b = new_floats(MOST);
+    for (uint32_t i = 0; i < MOST; i++) {
+        x[i] = ((float)i - MOST / 2) * 0.0625f;
+        w[i] = 1.0f;
+    }
+    fill(init, MOST, USUAL);
+    COMPARE("silu, wide", table->glu(0, x, w, MOST, out));
+    COMPARE("gelu, wide", table->glu(1, x, w, MOST, out));
+    COMPARE("softcap, wide", table->softcap(x, MOST, 50.0f, out));
+    for (uint32_t i = 0; i < MOST; i++) x[i] = ((float)i - MOST / 2) * 0.0005f; /* both branches of tanh */
+    COMPARE("softcap, narrow", table->softcap(x, MOST, 1.0f, out));
+    free(init), free(x), free(w), free(out_a), free(out_b);
+}
+
+static void check_rope(const dct_kernels *ref, const dct_kernels *simd) {
+    static const struct { uint32_t head_dim, n_rot; int32_t sections[4]; } shapes[] = {
+        {64, 64, {8, 12, 12, 0}}, {128, 128, {16, 24, 24, 0}}, {80, 80, {10, 15, 15, 0}}, {96, 72, {36, 0, 0, 0}}, {128, 96, {16, 16, 8, 0}}, {6, 4, {1, 1, 0, 0}},
+    };
+    enum { ROWS = 3, HEADS = 2, CTX = 50 };
+    float *init = new_floats(MOST), *table_f = new_floats(CTX * 128), *out_a = new_floats(MOST), *out_b = new_floats(MOST);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (uint32_t style = 0; style < 3; style++) {
+            int32_t pos[ROWS][4];
+            for (int t = 0; t < ROWS; t++) {
+                for (int j = 0; j < 4; j++) pos[t][j] = (int32_t)below(CTX);
+            }
+            fill(init, MOST, USUAL);
+            fill(table_f, CTX * 128, USUAL);
+            dct_rope_args a = {.stride = HEADS * shapes[i].head_dim + 5, .n = ROWS, .n_head = HEADS, .head_dim = shapes[i].head_dim};
+            a.n_rot = shapes[i].n_rot;
+            a.table = table_f;
+            a.pos = &pos[0][0];
+            a.style = style;
+            memcpy(a.sections, shapes[i].sections, sizeof a.sections);
+            COMPARE("rope", (a.x = out, table->rope(&a)));
+        }
+    }
+    free(init), free(table_f), free(out_a), free(out_b);
+}
+
+/* Rows that lie over two tiles, of every type. */
+static void check_embed(const dct_kernels *ref, const dct_kernels *simd) {
+    float *init = new_floats(MOST), *out_a = new_floats(MOST), *out_b = new_floats(MOST);
+    fill(init, MOST, USUAL);
+    for (int type = 0; type < DCT_TYPE_COUNT; type++) {
+        uint32_t block = dct_dtype_block_elems((dct_dtype)type), k = block * (block == 1 ? 37 : 3);
+        void *w = random_weights((dct_dtype)type, 20, k, MIXED);
+        for (uint32_t row = 0; row < 20; row++) COMPARE("embed", table->embed((dct_dtype)type, k, w, row, row % 2 ? 1.0f : 33.94f, out));
+        free(w);
+    }
+    free(init), free(out_a), free(out_b);
+}
+
+static void check_all_rows(const dct_kernels *ref, const dct_kernels *simd) {
+    check_quant(ref, simd);
+    check_rows(ref, simd);
+    check_exp(ref, simd);
+    check_rope(ref, simd);
+    check_embed(ref, simd);
+}
+
+static void rows(void **state) {
+    (void)state;
+    for_each_isa(check_all_rows);
+}
+
+/* ---- caches and attention ---- */
+
+static const dct_dtype kv_types[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
+
+static void check_stores(const dct_kernels *ref, const dct_kernels *simd) {
+    enum { HEADS = 2, CTX = 40 };
+    for (int type = 0; type < 4; type++) {
+        for (uint32_t dim = 32; dim <= 128; dim += kv_types[type] == DCT_TYPE_Q8_0 ? 32 : 20) {
+            uint64_t bytes = dct_kv_bytes(kv_types[type], HEADS, dim, CTX);
+            void *a = new_bytes(bytes), *b = new_bytes(bytes);
+            float *x = new_floats(HEADS * dim);
+            for (uint32_t pos = 0; pos < CTX; pos++) {
+                fill(x, HEADS * dim, (int)(pos % N_KINDS)); /* LARGE becomes infinity in f16 */
+                ref->store_k(kv_types[type], x, HEADS, dim, CTX, pos, a);
+                simd->store_k(kv_types[type], x, HEADS, dim, CTX, pos, b);
+            }
+            expect_same(a, b, bytes + 64, "store_k", simd->name);
+            for (uint32_t pos = 0; pos < CTX; pos++) {
+                fill(x, HEADS * dim, (int)(pos % N_KINDS));
+                ref->store_v(kv_types[type], x, HEADS, dim, CTX, pos, a);
+                simd->store_v(kv_types[type], x, HEADS, dim, CTX, pos, b);
+            }
+            expect_same(a, b, bytes + 64, "store_v", simd->name);
+            free(a), free(b), free(x);
+        }
+    }
+}
+
+typedef struct attn_shape {
+    uint32_t n_head, n_head_kv, dk, dv, n_ctx, pos0, n, window;
+    float softcap;
+} attn_shape;
+
+static const attn_shape attn_shapes[] = {
+    {1, 1, 64, 64, 16, 0, 1, 0, 0},            /* one position */
+    {12, 2, 128, 128, 100, 37, 4, 0, 0},       /* six heads a group: a batch of four and one of two */
+    {14, 2, 64, 64, 1100, 1020, 4, 0, 0},      /* seven; rows on both sides of a part's border */
+    {3, 1, 96, 80, 2100, 2040, 9, 0, 0},       /* ragged elements, three parts, more rows than a batch */
+    {8, 4, 256, 256, 300, 250, 2, 0, 50.0f},   /* softcap */
+    {4, 1, 32, 32, 1300, 1021, 7, 9, 0},       /* a window that leaves a part within a batch */
+    {4, 2, 64, 64, 2200, 2100, 3, 1090, 0},    /* a window over three parts */
+    {2, 2, 40, 24, 70, 0, 33, 5, 20.0f},       /* from the beginning, ragged */
+    {2, 1, 64, 64, 64, 1, 1, 1, 0},            /* a window of one */
+};
+
+/* Positions that no row sees hold what an empty cache might: NaN, so that touching them shows. */
+static void fill_caches(const dct_attn_args *a, uint32_t n_pos, void *k, void *v) {
+    float *x = new_floats((uint64_t)a->n_head_kv * (a->dk > a->dv ? a->dk : a->dv));
+    memset(k, 0xff, dct_kv_bytes(a->type_k, a->n_head_kv, a->dk, a->n_ctx));
+    memset(v, 0xff, dct_kv_bytes(a->type_v, a->n_head_kv, a->dv, a->n_ctx));
+    for (uint32_t pos = 0; pos < n_pos; pos++) {
+        fill(x, (uint64_t)a->n_head_kv * a->dk, USUAL);
+        scalar()->store_k(a->type_k, x, a->n_head_kv, a->dk, a->n_ctx, pos, k);
+        fill(x, (uint64_t)a->n_head_kv * a->dv, USUAL);
+        scalar()->store_v(a->type_v, x, a->n_head_kv, a->dv, a->n_ctx, pos, v);
+    }
+    free(x);
+}
+
+static void check_attn_shape(const dct_kernels *ref, const dct_kernels *simd, const attn_shape *s, dct_dtype type_k, dct_dtype type_v) {
+    dct_attn_args a = {.type_k = type_k, .type_v = type_v, .n_head = s->n_head, .n_head_kv = s->n_head_kv, .dk = s->dk, .dv = s->dv};
+    a.n_ctx = s->n_ctx, a.pos0 = s->pos0, a.window = s->window, a.softcap = s->softcap;
+    a.scale = 1.0f / (s->softcap != 0 ? 1.5f : 8.0f);
+    a.q_stride = s->n_head * s->dk + 3;
+    a.out_stride = s->n_head * s->dv + 5;
+    a.n_part = (s->pos0 + s->n + DCT_PART_POSITIONS - 1) / DCT_PART_POSITIONS;
+    const uint64_t out_floats = s->n * a.out_stride, part_floats = (uint64_t)s->n * s->n_head * a.n_part * (s->dv + 2);
+    float *q = new_floats(s->n * a.q_stride), *out[3], *parts[2];
+    void *k = new_bytes(dct_kv_bytes(type_k, s->n_head_kv, s->dk, s->n_ctx)), *v = new_bytes(dct_kv_bytes(type_v, s->n_head_kv, s->dv, s->n_ctx));
+    for (int i = 0; i < 3; i++) out[i] = new_floats(out_floats);
+    for (int i = 0; i < 2; i++) parts[i] = new_floats(part_floats);
+    a.scratch = new_bytes(dct_attn_scratch_bytes(s->n_head, s->n_head_kv, s->dk, s->dv));
+    fill(q, s->n * a.q_stride, USUAL);
+    fill_caches(&a, s->pos0 + s->n, k, v);
+    a.q = q, a.k = k, a.v = v;
+    for (int i = 0; i < 2; i++) {
+        const dct_kernels *table = i == 0 ? ref : simd;
+        a.out = out[i], a.parts = parts[i];
+        for (uint32_t h = 0; h < s->n_head_kv; h++) {
+            for (uint32_t t = 0; t < s->n; t += DCT_ATTN_ROWS) table->attn(&a, h, t, t + DCT_ATTN_ROWS < s->n ? t + DCT_ATTN_ROWS : s->n);
+            for (uint32_t t = 0; t < s->n; t++) {
+                for (uint32_t j = 0; j < a.n_part; j++) table->attn_part(&a, h, t, j);
+            }
+        }
+    }
+    a.out = out[2];
+    for (uint32_t t = 0; t < s->n; t++) {
+        simd->attn_merge(&a, t, 0, 1);
+        simd->attn_merge(&a, t, 1, s->n_head);
+    }
+    char what[128];
+    snprintf(what, sizeof what, "%s/%s dk %u dv %u pos0 %u n %u window %u", dct_dtype_name(type_k), dct_dtype_name(type_v), s->dk, s->dv, s->pos0, s->n, s->window);
+    expect_same(out[0], out[1], out_floats * 4 + 64, what, simd->name);
+    expect_same(parts[0], parts[1], part_floats * 4 + 64, what, simd->name);
+    expect_same(out[0], out[2], out_floats * 4 + 64, what, simd->name); /* the split form gives the bits of the whole */
+    for (int i = 0; i < 3; i++) free(out[i]);
+    free(parts[0]), free(parts[1]), free(q), free(k), free(v), free(a.scratch);
+}
+
+static void check_attention(const dct_kernels *ref, const dct_kernels *simd) {
+    for (size_t i = 0; i < sizeof attn_shapes / sizeof *attn_shapes; i++) {
+        const attn_shape *s = &attn_shapes[i];
+        bool whole_blocks = s->dk % 32 == 0 && s->dv % 32 == 0; /* Q8_0 needs them */
+        for (int kt = 0; kt < 4; kt++) {
+            for (int vt = 0; vt < 4; vt++) {
+                if (kt != vt && (i + (size_t)kt + (size_t)vt) % 3 != 0) continue; /* mixed pairs now and then */
+                if ((kt == 3 || vt == 3) && !whole_blocks) continue;
+                check_attn_shape(ref, simd, s, kv_types[kt], kv_types[vt]);
+            }
+        }
+    }
+}
+
+static void caches(void **state) {
+    (void)state;
+    for_each_isa(check_stores);
+}
+
+static void attention(void **state) {
+    (void)state;
+    for_each_isa(check_attention);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(caches),
+        cmocka_unit_test(attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
