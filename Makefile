@@ -1,0 +1,51 @@
+# A thin front: each target is a CMake preset and a command. Build trees lie in build/<preset>.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 600
+DCTMS := build/release/dctms
+
+.PHONY: all deps demo test asan ubsan tsan clang fuzz floors install accuracy compare bench clean
+
+all: build-release
+
+deps:
+	@scripts/deps.sh
+
+build-%: deps
+	@cmake --preset $* -Wno-dev >/dev/null
+	@cmake --build build/$* -j $(JOBS) -- --no-print-directory -s
+
+# What this is for, on the built-in model: the cost before anything is loaded, then an answer that costs no more.
+demo: build-release
+	@scripts/demo.sh $(DCTMS)
+
+test: build-ci floors
+	@DCTMS=build/ci/dctms ctest --test-dir build/ci --output-on-failure -j $(JOBS)
+
+floors:
+	@scripts/check-floors.sh
+
+clang: build-clang
+	@ctest --test-dir build/clang --output-on-failure -j $(JOBS)
+
+asan ubsan tsan: %: build-%
+	@ctest --test-dir build/$* --output-on-failure -j $(JOBS)
+
+fuzz: build-fuzz
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+# The built-in model's held-out accuracy (its card's table), and the tables of docs/. These take minutes to hours.
+accuracy: build-release
+	@bench/accuracy.sh $(DCTMS)
+
+compare: build-release
+	@bench/peers/compare.sh $(DCTMS)
+
+bench: build-release
+	@$(DCTMS) bench
+
+install: build-release
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a number of seconds each, two at a time; findings stop it.
+set -eu
+build=$1
+seconds=$2
+root=$(cd "$(dirname "$0")/.." && pwd)
+run_one() {
+    target=$1
+    name=$(basename "$target")
+    mkdir -p "$build/corpus/$name"
+    seeds="$root/tests/fuzz/corpus/$name"
+    [ -d "$seeds" ] || seeds=""
+    # shellcheck disable=SC2086
+    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/$name-" \
+        "$build/corpus/$name" $seeds >"$build/$name.log" 2>&1 || { echo "FINDING in $name, see $build/$name.log" >&2; exit 1; }
+    echo "$name: $(grep -a stat::number_of_executed_units "$build/$name.log" | awk '{print $2}') inputs, no finding"
+}
+export -f run_one
+export build seconds root
+printf '%s\n' "$build"/fuzz_* | grep -v '\.log$' | xargs -P 2 -I{} bash -c '[ -x {} ] && [ -f {} ] || exit 0; run_one {}'

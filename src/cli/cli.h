@@ -1,0 +1,111 @@
+/* cli: the command `dctms`. One file a verb, and what they share: options, output, the library heap.
+ *
+ * The command sees the public header, base/ and tools/ only, as any other program would.
+ */
+#ifndef DCT_CLI_CLI_H
+#define DCT_CLI_CLI_H
+
+#include "base/status.h"
+#include "dctms.h"
+
+enum { CLI_MAX_STOP = 16, CLI_MAX_BIAS = 64, CLI_MAX_ARGS = 8 };
+
+typedef enum cli_toggle { CLI_AUTO, CLI_ON, CLI_OFF } cli_toggle;
+
+/* Everything that flags can say, whatever the verb; options.c knows which verb takes which. */
+typedef struct cli_options {
+    const char *verb;
+    const char *args[CLI_MAX_ARGS]; /* positional, after the verb */
+    uint32_t n_args;
+
+    const char *model;
+    /* bounds */
+    uint32_t ctx_size;
+    int32_t n_predict;
+    uint32_t ubatch, batch, threads;
+    const char *type_k, *type_v;
+    uint64_t memory_budget;
+    const char *logits;
+    /* running */
+    const char *prompt, *prompt_file, *system, *chat_template, *plan_file, *seal, *alloc;
+    cli_toggle conversation;
+    bool mlock, force, ignore_eos, special, quiet, single_turn;
+    float temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int32_t top_k, repeat_last_n;
+    uint64_t seed;
+    const char *stop[CLI_MAX_STOP];
+    uint32_t n_stop;
+    dctms_logit_bias bias[CLI_MAX_BIAS];
+    uint32_t n_bias;
+    /* output */
+    const char *output, *svg, *phase, *type;
+    bool json, text, paper, all, ids;
+    /* score */
+    const char *save_logits, *kl_base;
+    /* pack */
+    uint64_t capacity, nodes;
+    /* bench */
+    const char *bench_prompt, *bench_gen, *bench_format;
+    uint32_t repetitions, depth;
+} cli_options;
+
+/* Fills *options from the command line and from LLAMA_ARG_* variables (a flag beats its variable). On a mistake prints one line to stderr and
+ * returns DCT_USAGE. *help is set when help for the verb was asked for. */
+dct_status cli_parse(int argc, char **argv, cli_options *options, bool *help);
+void cli_help(const char *verb); /* NULL: the verbs */
+
+/* One verb each. They print their own failures (cli_fail) and return the exit code. */
+int cli_plan(const cli_options *o);
+int cli_verify(const cli_options *o);
+int cli_run(const cli_options *o);
+int cli_inspect(const cli_options *o);
+int cli_tokenize(const cli_options *o);
+int cli_score(const cli_options *o);
+int cli_pack(const cli_options *o);
+int cli_synth(const cli_options *o);
+int cli_bench(const cli_options *o);
+
+/* ---- output: write(2) through fixed buffers, so that nothing allocates ---- */
+void cli_out(void *where, const char *text, size_t n);    /* a dctms_write_fn: NULL is stdout (buffered), CLI_STDERR stderr */
+void cli_print(const char *format, ...) DCT_PRINTF(1, 2); /* stdout, buffered */
+void cli_note(const char *format, ...) DCT_PRINTF(1, 2);  /* stderr, at once */
+void cli_flush(void);                                     /* stdout; exits with 5 when it cannot be written */
+#define CLI_STDERR ((void *)2)
+
+/* "dctms: message" on stderr; returns the code to exit with. */
+int cli_fail(const dctms_error *err);
+int cli_fail_err(const dct_err *err);
+int cli_usage(const char *format, ...) DCT_PRINTF(1, 2);
+
+/* A file written through a dctms_write_fn: everything is gathered in memory, then written whole (temporary and rename). */
+typedef struct cli_sink {
+    char *bytes;
+    size_t used, cap;
+    bool failed;
+} cli_sink;
+void cli_sink_write(void *sink, const char *text, size_t n);
+int cli_sink_save(cli_sink *sink, const char *path);
+
+/* The file's content in fresh pages, NUL-terminated; "-" is standard input. Refuses more than `limit` bytes. */
+dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, dct_err *err);
+
+double cli_mib(uint64_t bytes);
+
+/* The model to use: -m, the first positional argument, or the built-in one. Never NULL. */
+const char *cli_model_path(const cli_options *o);
+
+/* Plan parameters as the flags say; false after printing a usage error. */
+bool cli_plan_params(const cli_options *o, dctms_plan_params *params);
+
+/* Draws a progress line on stderr when it is a terminal: a `progress` callback of the library. */
+void cli_progress(void *label, uint64_t done, uint64_t total);
+
+/* ---- the library heap (heap.c): malloc of this executable ---- */
+typedef struct cli_heap_figures {
+    uint64_t calls; /* malloc, calloc, realloc, memalign and their kin, since the start */
+    uint64_t used_bytes, peak_bytes, mapped_bytes;
+} cli_heap_figures;
+void cli_heap_get(cli_heap_figures *out);
+bool cli_heap_is_ours(void); /* false under sanitizers */
+
+#endif

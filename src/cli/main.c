@@ -1,0 +1,105 @@
+/* dctms: the command. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static const struct {
+    const char *name;
+    int (*run)(const cli_options *o);
+} verbs[] = {
+    {"plan", cli_plan},         {"verify", cli_verify}, {"run", cli_run},   {"inspect", cli_inspect}, {"tokenize", cli_tokenize},
+    {"score", cli_score},       {"pack", cli_pack},     {"synth", cli_synth}, {"bench", cli_bench},
+};
+
+/* The built-in model lies beside the program: installed in ../share/dctms, in a build tree in ../models. */
+static const char *builtin_model(void) {
+    static char path[4352];
+    static const char *const places[] = {"../share/dctms/models/tiny-vl", "../models/tiny-vl", "../../models/tiny-vl"};
+    const char *dir = getenv("DCTMS_MODELS");
+    if (dir != NULL) {
+        snprintf(path, sizeof path, "%s/tiny-vl-f16.gguf", dir);
+        return path;
+    }
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = NULL;
+    if (n > 0) {
+        self[n] = '\0';
+        slash = strrchr(self, '/');
+    }
+    if (slash != NULL) {
+        *slash = '\0';
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            snprintf(path, sizeof path, "%s/%s/tiny-vl-f16.gguf", self, places[i]);
+            if (access(path, R_OK) == 0) return path;
+        }
+    }
+    snprintf(path, sizeof path, "models/tiny-vl/tiny-vl-f16.gguf");
+    return path;
+}
+
+const char *cli_model_path(const cli_options *o) {
+    if (o->model != NULL) return o->model;
+    return o->n_args > 0 ? o->args[0] : builtin_model();
+}
+
+bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
+    *p = dctms_plan_default_params();
+    p->n_ctx = o->ctx_size;
+    p->n_output = o->n_predict;
+    p->ubatch = o->ubatch;
+    p->threads = o->threads;
+    p->memory_budget = o->memory_budget;
+    p->pack_nodes = o->nodes;
+    const char *types[2] = {o->type_k, o->type_v};
+    char *into[2] = {p->type_k, p->type_v};
+    for (int i = 0; i < 2; i++) {
+        if (types[i] == NULL) continue;
+        if (strlen(types[i]) >= sizeof p->type_k) {
+            cli_usage("--cache-type-%c %s: f32, f16, bf16 and q8_0 are supported", i == 0 ? 'k' : 'v', types[i]);
+            return false;
+        }
+        strcpy(into[i], types[i]);
+    }
+    if (o->logits == NULL || strcmp(o->logits, "last") == 0) {
+        p->logits = DCTMS_LOGITS_LAST;
+    } else if (strcmp(o->logits, "all") == 0) {
+        p->logits = DCTMS_LOGITS_ALL;
+    } else {
+        cli_usage("--logits: '%s' is neither last nor all", o->logits);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        cli_help(argc > 2 ? argv[2] : NULL);
+        cli_flush();
+        return argc < 2 ? DCT_USAGE : DCT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+        cli_print("dctms %s (%s)\n", dctms_version(), dctms_kernels_name());
+        cli_flush();
+        return DCT_OK;
+    }
+    cli_options options;
+    bool help;
+    dct_status status = cli_parse(argc, argv, &options, &help);
+    if (status != DCT_OK) return status;
+    if (help) {
+        cli_help(options.verb);
+        cli_flush();
+        return DCT_OK;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (strcmp(verbs[i].name, options.verb) != 0) continue;
+        int code = verbs[i].run(&options);
+        cli_flush();
+        return code;
+    }
+    return DCT_BUG;
+}

@@ -1,0 +1,313 @@
+/* Flags: one table, a row each. The spellings are the ones that users of llama.cpp type. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* Verbs as bits, so that a row says where it is taken. */
+enum {
+    V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
+    V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
+    V_BOUNDS = V_PLAN | V_RUN | V_SCORE | V_BENCH,
+    V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE
+};
+
+typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SIZE, O_F32, O_STOP, O_BIAS, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
+
+typedef struct opt_row {
+    const char *short_name, *long_name, *other_name; /* other_name: a second long spelling, or NULL */
+    opt_kind kind;
+    int verbs;
+    size_t field;
+    const char *env, *value, *help; /* help NULL: accepted for compatibility, not listed */
+} opt_row;
+
+#define F(name) offsetof(cli_options, name)
+
+static const opt_row rows[] = {
+    {"-m", "--model", NULL, O_STR, V_MODEL | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
+    {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context: input and output tokens together (default: at most 4096)"},
+    {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M", "output tokens (default: at most 512; -1: half the context)"},
+    {"-ub", "--ubatch-size", NULL, O_U32, V_BOUNDS, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
+    {"-b", "--batch-size", NULL, O_U32, V_BOUNDS, F(batch), NULL, "N", NULL},
+    {"-t", "--threads", NULL, O_U32, V_BOUNDS | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
+    {"-ctk", "--cache-type-k", NULL, O_STR, V_BOUNDS, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ctv", "--cache-type-v", NULL, O_STR, V_BOUNDS, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
+    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE", "largest chunk whose M_max fits; 900M, 2G, bytes"},
+    {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
+    {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
+    {"-f", "--file", NULL, O_STR, V_RUN | V_TOKENIZE | V_SCORE, F(prompt_file), NULL, "FILE", "read the prompt from a file (-: standard input)"},
+    {"-sys", "--system-prompt", NULL, O_STR, V_RUN, F(system), NULL, "TEXT", "system message of a chat"},
+    {NULL, "--chat-template", NULL, O_STR, V_RUN, F(chat_template), "LLAMA_ARG_CHAT_TEMPLATE", "NAME", "chatml, llama2, llama3, mistral, gemma or phi3, instead of the file's own"},
+    {"-cnv", "--conversation", NULL, O_ON, V_RUN, F(conversation), NULL, NULL, "chat in the terminal (default when there is no prompt)"},
+    {"-no-cnv", "--no-conversation", NULL, O_OFF, V_RUN, F(conversation), NULL, NULL, "complete the prompt as it stands, without a chat template"},
+    {"-st", "--single-turn", NULL, O_FLAG, V_RUN, F(single_turn), NULL, NULL, "one turn, then end"},
+    {NULL, "--plan", NULL, O_STR, V_RUN, F(plan_file), NULL, "FILE", "run a plan made earlier; it is verified first"},
+    {NULL, "--seal", NULL, O_STR, V_RUN | V_BENCH, F(seal), NULL, "HOW", "on (default), kill (an attempt to get memory ends the process) or off"},
+    {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW", "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
+    {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH, F(mlock), "LLAMA_ARG_MLOCK", NULL, "pin the memory; failing is fatal"},
+    {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(force), NULL, NULL, "start even when M_max exceeds the available memory"},
+    {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0: greedy)"},
+    {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0: off"},
+    {NULL, "--top-p", NULL, O_F32, V_RUN, F(top_p), NULL, "P", "default 0.95; 1: off"},
+    {NULL, "--min-p", NULL, O_F32, V_RUN, F(min_p), NULL, "P", "default 0.05; 0: off"},
+    {NULL, "--repeat-penalty", NULL, O_F32, V_RUN, F(repeat_penalty), NULL, "X", "default 1: off"},
+    {NULL, "--repeat-last-n", NULL, O_I32, V_RUN, F(repeat_last_n), NULL, "N", "tokens that penalties look at (default 64; -1: all)"},
+    {NULL, "--presence-penalty", NULL, O_F32, V_RUN, F(presence_penalty), NULL, "X", "default 0: off"},
+    {NULL, "--frequency-penalty", NULL, O_F32, V_RUN, F(frequency_penalty), NULL, "X", "default 0: off"},
+    {"-s", "--seed", NULL, O_U64, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0"},
+    {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); repeatable"},
+    {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; repeatable"},
+    {NULL, "--ignore-eos", NULL, O_FLAG, V_RUN, F(ignore_eos), NULL, NULL, "go on past end tokens, to exactly M tokens"},
+    {NULL, "--special", NULL, O_FLAG, V_TOKENIZE, F(special), NULL, NULL, "parse special tokens in the text and add those the model wants"},
+    {NULL, "--ids", NULL, O_FLAG, V_TOKENIZE, F(ids), NULL, NULL, "ids on one line, nothing else"},
+    {"-q", "--quiet", NULL, O_FLAG, V_RUN, F(quiet), NULL, NULL, "the answer only"},
+    {"-o", "--output", NULL, O_STR, V_PLAN | V_SYNTH | V_PACK, F(output), NULL, "FILE", "write the plan, the model or the packing here"},
+    {"-o", "--output", NULL, O_STR, V_BENCH, F(bench_format), NULL, "FORMAT", "md (default), csv, json or jsonl"},
+    {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
+    {NULL, "--text", NULL, O_FLAG, V_PLAN, F(text), NULL, NULL, "the whole plan: items, values, steps, certificate"},
+    {NULL, "--paper", NULL, O_FLAG, V_PLAN, F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
+    {NULL, "--svg", NULL, O_STR, V_PLAN, F(svg), NULL, "FILE", "draw the arena"},
+    {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
+    {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
+    {NULL, "--save-logits", NULL, O_STR, V_SCORE, F(save_logits), NULL, "FILE", "save the logits of every position"},
+    {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
+    {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},
+    {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
+    {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
+    {"-p", "--n-prompt", NULL, O_STR, V_BENCH, F(bench_prompt), NULL, "N,..", "prompt sizes (default 512)"},
+    {"-n", "--n-gen", NULL, O_STR, V_BENCH, F(bench_gen), NULL, "N,..", "tokens to generate (default 128)"},
+    {"-d", "--n-depth", NULL, O_U32, V_BENCH, F(depth), NULL, "N", "tokens already there (default 0)"},
+    {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
+    /* What people type out of habit and what changes nothing here. */
+    {"-fa", "--flash-attn", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
+    {"-nr", "--no-repack", "--repack", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
+    {NULL, "--no-mmap", "--mmap", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
+    {NULL, "--jinja", "--no-jinja", O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
+    {NULL, "--no-warmup", "--no-context-shift", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
+    {NULL, "--no-display-prompt", NULL, O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
+    {"-ngl", "--gpu-layers", "--n-gpu-layers", O_NO_GPU, V_BOUNDS, 0, NULL, NULL, NULL},
+};
+
+static const struct {
+    const char *name, *args, *help;
+    int bit;
+} verbs[] = {
+    {"plan", "[MODEL]", "what it costs: every byte, before anything is loaded", V_PLAN},
+    {"verify", "F.plan [MODEL]", "check a plan independently", V_VERIFY},
+    {"run", "[MODEL]", "plan, seal, answer", V_RUN},
+    {"bench", "[MODEL]", "tokens per second, in the shape of llama-bench", V_BENCH},
+    {"inspect", "[MODEL]", "what a model file holds", V_INSPECT},
+    {"tokenize", "[MODEL]", "ids of a text", V_TOKENIZE},
+    {"score", "[MODEL] -f TEXT", "perplexity of a text; KL divergence from saved logits", V_SCORE},
+    {"pack", "F.csv", "the packer alone, on the public problem format", V_PACK},
+    {"synth", "NAME --type T -o F", "write a model of a known shape with random weights", V_SYNTH},
+};
+
+static int verb_bit(const char *verb) {
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (strcmp(verbs[i].name, verb) == 0) return verbs[i].bit;
+    }
+    return 0;
+}
+
+static const opt_row *find_row(const char *arg, int bit) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const opt_row *r = &rows[i];
+        if ((r->verbs & bit) == 0) continue;
+        if (r->short_name != NULL && strcmp(r->short_name, arg) == 0) return r;
+        if (strcmp(r->long_name, arg) == 0) return r;
+        if (r->other_name != NULL && strcmp(r->other_name, arg) == 0) return r;
+    }
+    return NULL;
+}
+
+/* ---- values ---- */
+
+static bool parse_i64(const char *text, int64_t low, int64_t high, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || v < low || v > high) return false;
+    *out = v;
+    return true;
+}
+
+static bool parse_u64(const char *text, uint64_t *out) {
+    char *end;
+    errno = 0;
+    if (text[0] < '0' || text[0] > '9') return false;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0') return false;
+    *out = v;
+    return true;
+}
+
+/* 900M, 1.5G, 1024K, 123456; units are powers of 1024, an "iB" or "B" behind them is allowed. */
+static bool parse_size(const char *text, uint64_t *out) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    double v = strtod(text, &end);
+    double unit = 1;
+    switch (*end) {
+    case 'K': case 'k': unit = 1024.0; end++; break;
+    case 'M': case 'm': unit = 1024.0 * 1024; end++; break;
+    case 'G': case 'g': unit = 1024.0 * 1024 * 1024; end++; break;
+    default: return parse_u64(text, out);
+    }
+    if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0 || strcmp(end, "ib") == 0) end += strlen(end);
+    if (*end != '\0' || errno != 0 || !(v * unit < 0x1p63)) return false;
+    *out = (uint64_t)(v * unit);
+    return true;
+}
+
+static bool parse_f32(const char *text, float *out) {
+    char *end;
+    float v = strtof(text, &end);
+    if (end == text || *end != '\0' || !isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+/* "15043+1", "15043-0.5", "15043-inf" */
+static bool parse_bias(const char *text, dctms_logit_bias *out) {
+    char *end;
+    errno = 0;
+    unsigned long id = strtoul(text, &end, 10);
+    if (errno != 0 || end == text || id > UINT32_MAX || (*end != '+' && *end != '-')) return false;
+    char *last;
+    float bias = strtof(end, &last);
+    if (last == end || *last != '\0' || isnan(bias)) return false;
+    out->token = (dctms_token)id;
+    out->bias = bias;
+    return true;
+}
+
+/* Stores the value of one flag; false when it is not of the kind the row wants. */
+static bool store(const opt_row *row, const char *value, cli_options *o) {
+    void *field = (char *)o + row->field;
+    int64_t i = 0;
+    switch (row->kind) {
+    case O_FLAG: *(bool *)field = true; return true;
+    case O_ON: *(cli_toggle *)field = CLI_ON; return true;
+    case O_OFF: *(cli_toggle *)field = CLI_OFF; return true;
+    case O_ACCEPT: case O_ACCEPT_VALUE: return true;
+    case O_NO_GPU: return parse_i64(value, 0, 0, &i);
+    case O_STR: *(const char **)field = value; return true;
+    case O_U32:
+        if (!parse_i64(value, 0, INT32_MAX, &i)) return false;
+        *(uint32_t *)field = (uint32_t)i;
+        return true;
+    case O_I32:
+        if (!parse_i64(value, INT32_MIN, INT32_MAX, &i)) return false;
+        *(int32_t *)field = (int32_t)i;
+        return true;
+    case O_U64: return parse_u64(value, field);
+    case O_SIZE: return parse_size(value, field);
+    case O_F32: return parse_f32(value, field);
+    case O_STOP:
+        if (o->n_stop == CLI_MAX_STOP) return false;
+        o->stop[o->n_stop++] = value;
+        return true;
+    case O_BIAS:
+        if (o->n_bias == CLI_MAX_BIAS || !parse_bias(value, &o->bias[o->n_bias])) return false;
+        o->n_bias++;
+        return true;
+    }
+    return false;
+}
+
+static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF && kind != O_ACCEPT; }
+
+static void set_defaults(cli_options *o) {
+    dctms_gen_params gen = dctms_gen_default_params();
+    *o = (cli_options){.temp = gen.temperature, .top_p = gen.top_p, .min_p = gen.min_p, .top_k = gen.top_k,
+                       .repeat_penalty = gen.repeat_penalty, .repeat_last_n = gen.repeat_last_n, .repetitions = 5};
+}
+
+static dct_status read_environment(int bit, cli_options *o) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const opt_row *r = &rows[i];
+        if (r->env == NULL || (r->verbs & bit) == 0) continue;
+        const char *value = getenv(r->env);
+        if (value == NULL || *value == '\0') continue;
+        if (r->kind == O_FLAG && strcmp(value, "0") == 0) continue;
+        if (!store(r, value, o)) return cli_usage("%s: '%s' is not a value for %s", r->env, value, r->long_name);
+    }
+    return DCT_OK;
+}
+
+dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
+    set_defaults(o);
+    *help = false;
+    o->verb = argv[1];
+    int bit = verb_bit(argv[1]);
+    if (bit == 0) return cli_usage("unknown verb '%s' (dctms --help lists them)", argv[1]);
+    dct_status status = read_environment(bit, o);
+    if (status != DCT_OK) return status;
+    bool flags = true;
+    for (int i = 2; i < argc; i++) {
+        const char *arg = argv[i];
+        if (flags && strcmp(arg, "--") == 0) {
+            flags = false;
+            continue;
+        }
+        if (flags && (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0)) {
+            *help = true;
+            return DCT_OK;
+        }
+        if (!flags || arg[0] != '-' || arg[1] == '\0') {
+            if (o->n_args == CLI_MAX_ARGS) return cli_usage("too many arguments at '%s'", arg);
+            o->args[o->n_args++] = arg;
+            continue;
+        }
+        /* --flag=value as well as --flag value */
+        char name[64];
+        const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
+        if (equals != NULL && (size_t)(equals - arg) < sizeof name) {
+            memcpy(name, arg, (size_t)(equals - arg));
+            name[equals - arg] = '\0';
+        }
+        const opt_row *row = find_row(equals != NULL ? name : arg, bit);
+        if (row == NULL) return cli_usage("%s: no such flag for '%s' (dctms %s --help lists them)", arg, o->verb, o->verb);
+        const char *value = NULL;
+        if (takes_value(row->kind)) {
+            value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+            if (value == NULL) return cli_usage("%s needs a value", arg);
+        }
+        if (!store(row, value, o)) {
+            if (row->kind == O_NO_GPU) return cli_usage("%s %s: this runs on the processor; only 0 is accepted", arg, value);
+            return cli_usage("%s: '%s' is not a value for it", row->long_name, value);
+        }
+    }
+    return DCT_OK;
+}
+
+void cli_help(const char *verb) {
+    int bit = verb == NULL ? 0 : verb_bit(verb);
+    if (bit == 0) {
+        cli_print("dctms %s: transformer inference whose memory is known before it starts\n\n", dctms_version());
+        for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+            cli_print("  dctms %-9s%-20s %s\n", verbs[i].name, verbs[i].args, verbs[i].help);
+        }
+        cli_print("\n  dctms VERB --help lists the flags of a verb. No MODEL: the built-in one.\n"
+                  "  Exit codes: 0 done, 1 usage, 2 bad file, 3 does not fit, 4 a bound was exceeded, 5 the system refused, 70 bug.\n");
+        return;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (verbs[i].bit == bit) cli_print("dctms %s %s\n  %s\n\n", verbs[i].name, verbs[i].args, verbs[i].help);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const opt_row *r = &rows[i];
+        if ((r->verbs & bit) == 0 || r->help == NULL) continue;
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s%s", r->short_name != NULL ? r->short_name : "", r->short_name != NULL ? ", " : "", r->long_name,
+                 r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
+        cli_print("  %-34s %s\n", left, r->help);
+    }
+}

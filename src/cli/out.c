@@ -1,0 +1,175 @@
+/* Output and input of the command, through fixed buffers and write(2). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "cli/cli.h"
+
+static char out_buffer[16 * 1024];
+static size_t out_used;
+
+static bool write_all(int fd, const char *text, size_t n) {
+    while (n > 0) {
+        ssize_t put = write(fd, text, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        text += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+void cli_flush(void) {
+    size_t n = out_used;
+    out_used = 0;
+    if (write_all(1, out_buffer, n)) return;
+    if (errno != EPIPE) cli_note("dctms: cannot write to standard output: %s\n", strerror(errno));
+    _exit(DCT_SYSTEM);
+}
+
+void cli_out(void *where, const char *text, size_t n) {
+    if (where == CLI_STDERR) {
+        (void)!write_all(2, text, n);
+        return;
+    }
+    while (n > 0) {
+        size_t room = sizeof out_buffer - out_used, part = n < room ? n : room;
+        memcpy(out_buffer + out_used, text, part);
+        out_used += part;
+        text += part;
+        n -= part;
+        if (out_used == sizeof out_buffer) cli_flush();
+    }
+}
+
+void cli_print(const char *format, ...) {
+    char line[2048];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n > 0) cli_out(NULL, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+void cli_note(const char *format, ...) {
+    char line[2048];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n > 0) (void)!write_all(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+int cli_fail(const dctms_error *err) {
+    cli_flush();
+    cli_note("dctms: %s\n", err->message);
+    return err->code;
+}
+
+int cli_fail_err(const dct_err *err) {
+    cli_flush();
+    cli_note("dctms: %s\n", err->message);
+    return err->code;
+}
+
+int cli_usage(const char *format, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    cli_note("dctms: %s\n", line);
+    return DCT_USAGE;
+}
+
+double cli_mib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
+
+void cli_sink_write(void *ctx, const char *text, size_t n) {
+    cli_sink *sink = ctx;
+    if (sink->failed) return;
+    if (sink->cap - sink->used < n) {
+        size_t cap = sink->cap == 0 ? 1 << 20 : sink->cap * 2;
+        while (cap - sink->used < n) cap *= 2;
+        char *grown = dct_os_map(cap);
+        if (grown == NULL) {
+            sink->failed = true;
+            return;
+        }
+        if (sink->used != 0) memcpy(grown, sink->bytes, sink->used);
+        dct_os_unmap(sink->bytes, sink->cap);
+        sink->bytes = grown;
+        sink->cap = cap;
+    }
+    memcpy(sink->bytes + sink->used, text, n);
+    sink->used += n;
+}
+
+int cli_sink_save(cli_sink *sink, const char *path) {
+    dct_err err;
+    dct_status status = sink->failed ? dct_fail(&err, DCT_SYSTEM, "no memory to build %s", path)
+                                     : dct_file_write_whole(path, sink->bytes, sink->used, &err);
+    dct_os_unmap(sink->bytes, sink->cap);
+    *sink = (cli_sink){0};
+    return status == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+/* Standard input has no size: it is read into pages that double. */
+static dct_status read_stream(int fd, uint64_t limit, char **text, size_t *n, dct_err *err) {
+    size_t cap = 64 * 1024, used = 0;
+    char *bytes = dct_os_map(cap);
+    while (bytes != NULL) {
+        ssize_t got = read(fd, bytes + used, cap - used - 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return dct_fail(err, DCT_SYSTEM, "cannot read standard input: %s", strerror(errno));
+        if (got == 0) {
+            *text = bytes;
+            *n = used;
+            return DCT_OK;
+        }
+        used += (size_t)got;
+        if (used > limit) return dct_fail(err, DCT_BOUND, "standard input holds more than %llu bytes", (unsigned long long)limit);
+        if (used + 1 < cap) continue;
+        char *grown = dct_os_map(cap * 2);
+        if (grown != NULL) memcpy(grown, bytes, used);
+        dct_os_unmap(bytes, cap);
+        bytes = grown;
+        cap *= 2;
+    }
+    return dct_fail(err, DCT_SYSTEM, "no memory to read standard input");
+}
+
+dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, dct_err *err) {
+    if (strcmp(path, "-") == 0) return read_stream(0, limit, text, n, err);
+    dct_file file;
+    dct_status status = dct_file_open(&file, path, err);
+    if (status != DCT_OK) return status;
+    if (file.bytes > limit) {
+        status = dct_fail(err, DCT_BOUND, "%s: %llu bytes, at most %llu can be used", path, (unsigned long long)file.bytes,
+                          (unsigned long long)limit);
+    } else {
+        char *bytes = dct_os_map((size_t)file.bytes + 1);
+        if (bytes == NULL) {
+            status = dct_fail(err, DCT_SYSTEM, "%s: no memory for %llu bytes", path, (unsigned long long)file.bytes);
+        } else {
+            status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
+            *text = bytes;
+            *n = (size_t)file.bytes;
+        }
+    }
+    dct_file_close(&file);
+    return status;
+}
+
+void cli_progress(void *label, uint64_t done, uint64_t total) {
+    static int is_terminal = -1;
+    static unsigned last = 101;
+    if (is_terminal < 0) is_terminal = isatty(2);
+    if (!is_terminal || total == 0) return;
+    unsigned percent = (unsigned)(done * 100 / total);
+    if (percent == last) return;
+    last = percent;
+    cli_note("\r%s %3u %%  %.0f of %.0f MiB%s", (const char *)label, percent, cli_mib(done), cli_mib(total),
+             done >= total ? "\r\033[K" : "");
+}

@@ -1,0 +1,68 @@
+/* plan and verify: what it costs, and whether a plan may run. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+static int print_plan(const dctms_plan *plan, const cli_options *o) {
+    dctms_error err;
+    dctms_plan_format format = o->json    ? DCTMS_PLAN_JSON
+                               : o->paper ? DCTMS_PLAN_PAPER
+                               : o->text  ? DCTMS_PLAN_TEXT
+                                          : DCTMS_PLAN_TABLE;
+    dctms_status status = dctms_plan_print(plan, format, cli_out, NULL, &err);
+    return status == DCTMS_OK ? 0 : cli_fail(&err);
+}
+
+static int draw_plan(const dctms_plan *plan, const cli_options *o) {
+    bool decode = o->phase != NULL && strcmp(o->phase, "decode") == 0;
+    if (o->phase != NULL && !decode && strcmp(o->phase, "prefill") != 0) return cli_usage("--phase: '%s' is neither prefill nor decode", o->phase);
+    dctms_error err;
+    cli_sink sink = {0};
+    dctms_status status = dctms_plan_print(plan, decode ? DCTMS_PLAN_SVG_DECODE : DCTMS_PLAN_SVG_PREFILL, cli_sink_write, &sink, &err);
+    if (status != DCTMS_OK) return cli_fail(&err);
+    return cli_sink_save(&sink, o->svg);
+}
+
+int cli_plan(const cli_options *o) {
+    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model");
+    dctms_plan_params params;
+    if (!cli_plan_params(o, &params)) return DCT_USAGE;
+    dctms_error err;
+    dctms_model *model;
+    dctms_plan *plan;
+    if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
+    int code;
+    if (dctms_plan_compile(model, &params, &plan, &err) != DCTMS_OK) {
+        code = cli_fail(&err);
+        goto close_model;
+    }
+    code = print_plan(plan, o);
+    if (code == 0 && o->svg != NULL) code = draw_plan(plan, o);
+    if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
+    dctms_plan_free(plan);
+close_model:
+    dctms_model_free(model);
+    return code;
+}
+
+int cli_verify(const cli_options *o) {
+    if (o->n_args < 1 || o->n_args > (o->model == NULL ? 2u : 1u)) return cli_usage("usage: dctms verify F.plan [MODEL]");
+    const char *model_path = o->model != NULL ? o->model : o->n_args == 2 ? o->args[1] : NULL;
+    dctms_error err;
+    dctms_plan *plan;
+    dctms_model *model = NULL;
+    if (dctms_plan_load(o->args[0], &plan, &err) != DCTMS_OK) return cli_fail(&err);
+    int code = 0;
+    char defect[32];
+    if (model_path != NULL && dctms_model_open(model_path, &model, &err) != DCTMS_OK) {
+        code = cli_fail(&err);
+    } else if (dctms_plan_verify(plan, model, defect, &err) != DCTMS_OK) {
+        cli_note("dctms: %s: %s: %s\n", o->args[0], defect, err.message);
+        code = err.code;
+    } else {
+        cli_print("%s: verified%s\n", o->args[0], model == NULL ? " (alone; name the model to compare it with its graph)" : "");
+    }
+    dctms_model_free(model);
+    dctms_plan_free(plan);
+    return code;
+}
