@@ -36,7 +36,7 @@ fuzz: build-fuzz
 
 # The built-in model's held-out accuracy (its card's table), and the tables of docs/. These take minutes to hours.
 accuracy: build-release
-	@bench/accuracy.sh $(DCTMS)
+	@python3 bench/accuracy.py $(DCTMS)
 
 compare: build-release
 	@bench/peers/compare.sh $(DCTMS)

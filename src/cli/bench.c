@@ -26,14 +26,14 @@ static float *step_ms;
 static dctms_token *prompt;
 
 /* "512,1024" to tests; false when malformed. */
-static bool parse_list(const char *text, bool prompt, bench_test *tests, uint32_t *n) {
+static bool parse_list(const char *text, bool is_prompt, bench_test *tests, uint32_t *n) {
     while (*text != '\0') {
         char *end;
         unsigned long v = strtoul(text, &end, 10);
         if (end == text || v > MAX_PROMPT || (*end != ',' && *end != '\0')) return false;
         if (v > 0) {
             if (*n == MAX_TESTS) return false;
-            tests[(*n)++] = prompt ? (bench_test){(uint32_t)v, 0} : (bench_test){0, (uint32_t)v};
+            tests[(*n)++] = is_prompt ? (bench_test){(uint32_t)v, 0} : (bench_test){0, (uint32_t)v};
         }
         text = *end == ',' ? end + 1 : end;
     }
