@@ -41,7 +41,7 @@ typedef struct cli_options {
     const char *output, *svg, *phase, *type;
     bool json, text, paper, all, ids;
     /* score */
-    const char *save_logits, *kl_base;
+    const char *save_logits, *kl_base, *ids_file;
     /* pack */
     uint64_t capacity, nodes;
     /* bench */

@@ -74,6 +74,7 @@ static const opt_row rows[] = {
     {NULL, "--svg", NULL, O_STR, V_PLAN, F(svg), NULL, "FILE", "draw the arena"},
     {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
+    {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE", "score token ids (decimal, separated by spaces) instead of a text"},
     {NULL, "--save-logits", NULL, O_STR, V_SCORE, F(save_logits), NULL, "FILE", "save the logits of every position"},
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -124,14 +125,29 @@ static int score_text(scorer *s, uint32_t chunk) {
     return 0;
 }
 
+/* Decimal ids separated by white space. */
+static bool parse_ids(const char *text, dctms_token *ids, size_t cap, size_t *n) {
+    *n = 0;
+    for (;;) {
+        text += strspn(text, " \t\r\n");
+        if (*text == '\0') return true;
+        char *end;
+        unsigned long id = strtoul(text, &end, 10);
+        if (end == text || id > UINT32_MAX || *n == cap) return false;
+        ids[(*n)++] = (dctms_token)id;
+        text = end;
+    }
+}
+
 int cli_score(const cli_options *o) {
-    if (o->prompt_file == NULL) return cli_usage("score needs a text: -f FILE");
+    if ((o->prompt_file == NULL) == (o->ids_file == NULL)) return cli_usage("score needs a text: -f FILE, or --ids-file FILE");
+    const char *path = o->prompt_file != NULL ? o->prompt_file : o->ids_file;
     dctms_plan_params pp;
     if (!cli_plan_params(o, &pp)) return DCT_USAGE;
     char *text;
     size_t n_text, n_ids;
     dct_err io;
-    if (cli_read_file(o->prompt_file, 1u << 28, &text, &n_text, &io) != DCT_OK) return cli_fail_err(&io);
+    if (cli_read_file(path, 1u << 28, &text, &n_text, &io) != DCT_OK) return cli_fail_err(&io);
 
     dctms_error err;
     dctms_model *model;
@@ -145,8 +161,13 @@ int cli_score(const cli_options *o) {
         code = cli_usage("no memory for the text's ids");
         goto done;
     }
-    if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK ||
-        dctms_tokenize(tokenizer, text, n_text, true, false, ids, n_text + 16, &n_ids, &err) != DCTMS_OK) {
+    if (o->ids_file != NULL) {
+        if (!parse_ids(text, ids, n_text + 16, &n_ids)) {
+            code = cli_usage("%s: not a list of token ids", path);
+            goto done;
+        }
+    } else if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK ||
+               dctms_tokenize(tokenizer, text, n_text, true, false, ids, n_text + 16, &n_ids, &err) != DCTMS_OK) {
         code = cli_fail(&err);
         goto done;
     }
