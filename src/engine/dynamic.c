@@ -28,6 +28,7 @@ struct dct_dynamic {
     dct_graph graphs[DCT_PLAN_MAX_PHASES];
     dynamic_phase phases[DCT_PLAN_MAX_PHASES];
     dct_phase_kind kinds[DCT_PLAN_MAX_PHASES];
+    const dct_kernels *kernels;
     uint32_t n_phases, n_caches, capacity; /* positions that the caches hold now */
     tensor *caches;
     tensor logits;
@@ -89,6 +90,7 @@ static dct_status open_phase(dctms_session *s, dynamic_phase *p, dct_err *err) {
 dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) {
     dct_dynamic *d = dct_arena_alloc(&s->keep, sizeof *d);
     if (d == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
+    d->kernels = dct_kernels_best();
     d->n_phases = n_traced;
     d->n_caches = traced[0].n_caches;
     d->caches = dct_arena_array(&s->keep, d->n_caches, sizeof *d->caches);
@@ -170,7 +172,7 @@ static void *address_of(const dct_dynamic *d, const dynamic_phase *p, dct_value_
 static dct_status run_op(dctms_session *s, dynamic_phase *p, dct_op_id id, uint32_t n, dct_err *err) {
     const dct_op *op = &p->graph->ops[id];
     uint32_t n_workers = dct_pool_workers(s->pool);
-    op_work work = {.run = {.graph = p->graph, .op = op, .n = n, .pos0 = s->n_past, .n_workers = n_workers, .kernels = dct_kernels_best()}};
+    op_work work = {.run = {.graph = p->graph, .op = op, .n = n, .pos0 = s->n_past, .n_workers = n_workers, .kernels = s->dynamic->kernels}};
     for (uint32_t k = 0; k < op->n_out; k++) {
         dct_status status = allocate(&p->values[op->out[k]], p->graph->values[op->out[k]].bytes, err);
         if (status != DCT_OK) return status;
