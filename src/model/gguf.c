@@ -218,13 +218,13 @@ static dct_status keep_tensors(dct_model *model, const gguf_part *parts, dct_are
     model->tensors = dct_arena_array(arena, n, sizeof *model->tensors);
     model->tensor_index = dct_arena_array(arena, model->tensor_index_size, sizeof *model->tensor_index);
     if (model->tensors == NULL || model->tensor_index == NULL) return dct_fail_memory(err, arena, "the tensor table");
-    model->fingerprint = DCT_HASH_SEED;
+    model->fingerprint = model->index_seed; /* which is the first part's */
     for (uint32_t p = 0; p < model->n_parts; p++) {
         dct_status status = read_tensors(model, p, &parts[p], err);
         if (status != DCT_OK) return status;
         model->file_bytes += parts[p].file_bytes;
         model->header_bytes += parts[p].n_bytes;
-        model->fingerprint = dct_hash_bytes(model->fingerprint, parts[p].bytes, parts[p].n_bytes);
+        if (p > 0) model->fingerprint = dct_hash_bytes(model->fingerprint, parts[p].bytes, parts[p].n_bytes);
     }
     return DCT_OK;
 }
