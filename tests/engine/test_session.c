@@ -1,0 +1,431 @@
+/* A session's promises: bounds with both numbers, answers that end where they should, no malloc after it is open, and nothing left behind
+ * when memory runs out while opening. malloc and mmap are replaced by counting ones here (not under sanitizers, which have their own). */
+#include "engine_support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static char f16[] = MODELS "tiny-vl-f16.gguf";
+
+/* ---- counting ---- */
+
+static _Atomic uint64_t n_mallocs, n_maps, fail_map_at;
+static _Atomic int64_t mapped_bytes;
+
+#ifndef DCT_SANITIZED
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n) { n_mallocs++; return __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { n_mallocs++; return __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { n_mallocs++; return __libc_realloc(p, n); }
+
+void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
+    if (++n_maps == fail_map_at) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    void *p = (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
+    if (p != MAP_FAILED) mapped_bytes += (int64_t)((n + 4095) / 4096 * 4096);
+    return p;
+}
+
+int munmap(void *at, size_t n) {
+    mapped_bytes -= (int64_t)((n + 4095) / 4096 * 4096);
+    return (int)syscall(SYS_munmap, at, n);
+}
+#endif
+
+static uint32_t open_files(void) {
+    uint32_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d != NULL && readdir(d) != NULL) n++;
+    if (d != NULL) closedir(d);
+    return n;
+}
+
+/* ---- a session and what it says ---- */
+
+static opened open_small(uint32_t n_ctx, int32_t n_output) {
+    dctms_plan_params pp = plan_params(n_ctx, n_output, 32, 2);
+    return open_all(f16, &pp, DCTMS_ALLOC_PLANNED);
+}
+
+static dctms_gen_params greedy(void) {
+    dctms_gen_params gp = dctms_gen_default_params();
+    gp.temperature = 0;
+    return gp;
+}
+
+typedef struct heard {
+    char text[4096];
+    size_t n, calls, stop_after;
+} heard;
+
+static bool hear(void *ctx, dctms_token token, const char *text, size_t n) {
+    (void)token;
+    heard *h = ctx;
+    assert_true(h->n + n < sizeof h->text);
+    memcpy(h->text + h->n, text, n);
+    h->n += n;
+    h->text[h->n] = '\0';
+    return ++h->calls != h->stop_after;
+}
+
+static void ask(dctms_session *s, const char *question) {
+    dctms_chat_message m = {"user", question};
+    CHECK(dctms_session_rewind(s, 0, &check_err));
+    CHECK(dctms_session_chat(s, &m, 1, &check_err));
+}
+
+static dctms_result answer(dctms_session *s, const dctms_gen_params *gp, heard *h) {
+    dctms_result r;
+    memset(h, 0, offsetof(heard, stop_after));
+    CHECK(dctms_session_generate(s, gp, hear, h, &r, &check_err));
+    return r;
+}
+
+/* ---- bounds ---- */
+
+static void a_prompt_of_n_plus_1_is_refused(void **state) {
+    (void)state;
+    opened o = open_small(80, 16);
+    dctms_token tokens[65] = {0};
+    dctms_error err;
+    assert_int_equal(dctms_session_eval(o.session, tokens, 65, &err), DCTMS_BOUND);
+    assert_string_equal(err.message, "the prompt has 65 tokens, the bound is 64");
+    assert_int_equal(dctms_session_n_tokens(o.session), 0);
+    CHECK(dctms_session_eval(o.session, tokens, 64, &check_err));
+    for (uint32_t i = 0; i < 16; i++) CHECK(dctms_session_step(o.session, 0, &check_err));
+    assert_int_equal(dctms_session_step(o.session, 0, &err), DCTMS_BOUND);
+    assert_string_equal(err.message, "the timeline would have 81 tokens, the bound is 80");
+    close_all(o);
+}
+
+static void text_that_cannot_fit_is_refused_before_it_is_tokenized(void **state) {
+    (void)state;
+    opened o = open_small(80, 16);
+    dctms_error err;
+    size_t n = 1 << 20;
+    char *text = malloc(n + 1);
+    memset(text, 'a', n);
+    text[n] = '\0';
+    assert_int_equal(dctms_session_prompt(o.session, text, n, true, &err), DCTMS_BOUND);
+    assert_non_null(strstr(err.message, "at least"));
+    assert_non_null(strstr(err.message, "the bound is 64"));
+    dctms_chat_message m = {"user", text};
+    assert_int_equal(dctms_session_chat(o.session, &m, 1, &err), DCTMS_BOUND);
+    assert_non_null(strstr(err.message, "at least"));
+    text[300] = '\0'; /* fits the buffer, not the bound */
+    ask(o.session, "Hello");
+    uint32_t before = dctms_session_n_tokens(o.session);
+    assert_int_equal(dctms_session_chat(o.session, &m, 1, &err), DCTMS_BOUND);
+    assert_int_equal(dctms_session_n_tokens(o.session), before);
+    free(text);
+    close_all(o);
+}
+
+static void unknown_tokens_are_refused(void **state) {
+    (void)state;
+    opened o = open_small(80, 16);
+    dctms_error err;
+    dctms_token token = dctms_session_n_vocab(o.session);
+    assert_int_equal(dctms_session_eval(o.session, &token, 1, &err), DCTMS_USAGE);
+    assert_int_equal(dctms_session_step(o.session, UINT32_MAX, &err), DCTMS_USAGE);
+    dctms_gen_params gp = greedy();
+    assert_int_equal(dctms_session_generate(o.session, &gp, NULL, NULL, NULL, &err), DCTMS_USAGE); /* nothing to begin with */
+    close_all(o);
+}
+
+static void senseless_bounds_are_refused(void **state) {
+    (void)state;
+    dctms_model *model;
+    dctms_plan *plan = NULL;
+    dctms_error err;
+    CHECK(dctms_model_open(f16, &model, &check_err));
+    static const struct { uint32_t n_ctx; int32_t n_output; const char *type; } bad[] = {{64, 64, ""}, {64, 65, ""}, {64, -2, ""}, {1, 0, ""}, {64, 8, "q4_0"}, {64, 8, "x"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        dctms_plan_params pp = plan_params(bad[i].n_ctx, bad[i].n_output, 0, 1);
+        strcpy(pp.type_k, bad[i].type);
+        assert_int_equal(dctms_plan_compile(model, &pp, &plan, &err), DCTMS_USAGE);
+    }
+    dctms_plan_params pp = plan_params(100, -1, 0, 1);
+    CHECK(dctms_plan_compile(model, &pp, &plan, &check_err));
+    dctms_plan_info info;
+    CHECK(dctms_plan_get_info(plan, &info));
+    assert_int_equal(info.n_output, 50);
+    assert_int_equal(info.ubatch, 50);
+    assert_int_equal(info.m_max_bytes, info.weights_bytes + info.kv_bytes + info.persistent_bytes + info.intermediate_bytes + info.runtime_bytes);
+    dctms_plan_free(plan);
+    dctms_model_free(model);
+}
+
+/* ---- answers ---- */
+
+static void ignoring_the_end_gives_exactly_m(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard h = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    gp.ignore_eos = true;
+    ask(o.session, "What colour is the sky?");
+    dctms_result r = answer(o.session, &gp, &h);
+    assert_int_equal(r.n_predicted, 40);
+    assert_int_equal(r.finish, DCTMS_FINISH_LENGTH);
+    dctms_error err;
+    gp.n_predict = 41;
+    assert_int_equal(dctms_session_generate(o.session, &gp, NULL, NULL, NULL, &err), DCTMS_BOUND);
+    assert_non_null(strstr(err.message, "41"));
+    close_all(o);
+}
+
+static void stop_strings_are_never_delivered(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard h = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    static const struct { const char *stop, *text; } cases[] = {
+        {"sky is", "The "}, {"b", "The sky is "}, {" is blue.", "The sky"}, {"e", "Th"}, {".", "The sky is blue"}, {"blue.x", "The sky is blue."}, {"The sky is blue.", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *stops[] = {"never seen", cases[i].stop};
+        gp.stop = stops;
+        gp.n_stop = 2;
+        ask(o.session, "What colour is the sky?");
+        dctms_result r = answer(o.session, &gp, &h);
+        assert_string_equal(h.text, cases[i].text);
+        size_t n;
+        const char *whole = dctms_session_text(o.session, &n);
+        assert_int_equal(n, h.n);
+        assert_memory_equal(whole, h.text, n);
+        assert_int_equal(r.finish, strcmp(cases[i].stop, "blue.x") == 0 ? DCTMS_FINISH_STOP : DCTMS_FINISH_WORD);
+    }
+    close_all(o);
+}
+
+static void seeds_reproduce_and_differ(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard a = {.stop_after = 0}, b = {.stop_after = 0};
+    dctms_gen_params gp = dctms_gen_default_params();
+    gp.temperature = 3;
+    gp.top_k = 0;
+    gp.top_p = 1;
+    gp.min_p = 0;
+    gp.seed = 7;
+    ask(o.session, "Tell me a story about a cat.");
+    answer(o.session, &gp, &a);
+    ask(o.session, "Tell me a story about a cat.");
+    answer(o.session, &gp, &b);
+    assert_string_equal(a.text, b.text);
+    gp.seed = 8;
+    ask(o.session, "Tell me a story about a cat.");
+    answer(o.session, &gp, &b);
+    assert_string_not_equal(a.text, b.text);
+    close_all(o);
+}
+
+static void bias_forbids_and_forces(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard h = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    ask(o.session, "What colour is the sky?");
+    answer(o.session, &gp, &h);
+    uint32_t n;
+    dctms_token first = dctms_session_generated(o.session, &n)[0];
+    dctms_logit_bias bias[] = {{first, -1000}};
+    gp.bias = bias;
+    gp.n_bias = 1;
+    ask(o.session, "What colour is the sky?");
+    answer(o.session, &gp, &h);
+    assert_int_not_equal(dctms_session_generated(o.session, &n)[0], first);
+    bias[0] = (dctms_logit_bias){77, 1000};
+    gp.n_predict = 3;
+    ask(o.session, "What colour is the sky?");
+    answer(o.session, &gp, &h);
+    assert_int_equal(dctms_session_generated(o.session, &n)[2], 77);
+    close_all(o);
+}
+
+/* An answer in two parts is the answer in one: the last token of the first part is evaluated when the second begins. */
+static void generation_continues(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard whole = {.stop_after = 0}, part = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    ask(o.session, "What colour is the sky?");
+    answer(o.session, &gp, &whole);
+    ask(o.session, "What colour is the sky?");
+    gp.n_predict = 2;
+    dctms_result r = answer(o.session, &gp, &part);
+    assert_int_equal(r.finish, DCTMS_FINISH_LENGTH);
+    assert_int_equal(r.n_predicted, 2);
+    char text[256];
+    strcpy(text, part.text);
+    gp.n_predict = 0;
+    answer(o.session, &gp, &part);
+    strcat(text, part.text);
+    assert_string_equal(text, whole.text);
+    close_all(o);
+}
+
+static void callers_can_stop(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard h = {.stop_after = 2};
+    dctms_gen_params gp = greedy();
+    ask(o.session, "What colour is the sky?");
+    dctms_result r = answer(o.session, &gp, &h);
+    assert_int_equal(r.finish, DCTMS_FINISH_INTERRUPTED);
+    assert_int_equal(h.calls, 2);
+    ask(o.session, "What colour is the sky?");
+    dctms_session_interrupt(o.session);
+    h.stop_after = 0;
+    r = answer(o.session, &gp, &h);
+    assert_int_equal(r.finish, DCTMS_FINISH_INTERRUPTED);
+    assert_int_equal(r.n_predicted, 0);
+    close_all(o);
+}
+
+/* The second turn evaluates only what is new, and answers as if nothing had been kept. */
+static void a_chat_keeps_its_prefix(void **state) {
+    (void)state;
+    opened o = open_small(256, 40);
+    heard h = {.stop_after = 0}, again = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    dctms_chat_message turns[3] = {{"user", "What is the capital of Spain?"}, {"assistant", ""}, {"user", "What sound does a cow make?"}};
+    CHECK(dctms_session_chat(o.session, turns, 1, &check_err));
+    answer(o.session, &gp, &h);
+    char first[4096];
+    strcpy(first, h.text);
+    turns[1].content = first;
+    CHECK(dctms_session_chat(o.session, turns, 3, &check_err));
+    uint32_t n = dctms_session_n_tokens(o.session);
+    dctms_result r = answer(o.session, &gp, &h);
+    assert_true(r.n_prompt < n - 15);
+    CHECK(dctms_session_rewind(o.session, 0, &check_err));
+    CHECK(dctms_session_chat(o.session, turns, 3, &check_err));
+    r = answer(o.session, &gp, &again);
+    assert_int_equal(r.n_prompt, n);
+    assert_string_equal(h.text, again.text);
+    close_all(o);
+}
+
+/* ---- memory ---- */
+
+static void nothing_is_allocated_after_open(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    opened o = open_small(256, 40);
+    heard h = {.stop_after = 0};
+    dctms_gen_params gp = dctms_gen_default_params();
+    dctms_chat_message m = {"user", "Tell me a story about a cat."};
+    dctms_memory memory;
+    dctms_session_mark_ready(o.session);
+    uint64_t mallocs = n_mallocs, maps = n_maps;
+    CHECK(dctms_session_chat(o.session, &m, 1, &check_err));
+    answer(o.session, &gp, &h);
+    CHECK(dctms_session_prompt(o.session, "again", 5, false, &check_err));
+    dctms_session_memory(o.session, &memory);
+    assert_int_equal(n_mallocs - mallocs, 0);
+    assert_int_equal(n_maps - maps, 0);
+    assert_int_equal(memory.maj_faults, 0);
+    close_all(o);
+}
+
+static void memory_that_runs_out_leaves_nothing_open(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    uint32_t files = open_files();
+    bool opened_once = false;
+    for (uint64_t k = 1; !opened_once && k < 500; k++) {
+        opened o = {0};
+        dctms_error err = {0};
+        dctms_plan_params pp = plan_params(128, 32, 32, 2);
+        int64_t before = mapped_bytes;
+        n_maps = 0;
+        fail_map_at = k;
+        dctms_status status = dctms_model_open(f16, &o.model, &err);
+        if (status == DCTMS_OK) status = dctms_plan_compile(o.model, &pp, &o.plan, &err);
+        if (status == DCTMS_OK) status = dctms_session_open(o.model, o.plan, NULL, &o.session, &err);
+        fail_map_at = 0;
+        opened_once = n_maps < k;
+        if (opened_once) assert_int_equal(status, DCTMS_OK);
+        else if (status != DCTMS_OK) assert_true(err.message[0] != '\0');
+        close_all(o);
+        if (mapped_bytes != before) fail_msg("map %llu refused: %lld bytes stay mapped", (unsigned long long)k, (long long)(mapped_bytes - before));
+        assert_int_equal(open_files(), files);
+    }
+    assert_true(opened_once);
+}
+
+static void handles_are_freed_in_any_order(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    heard h = {.stop_after = 0};
+    dctms_gen_params gp = greedy();
+    dctms_plan_free(o.plan);
+    dctms_model_free(o.model);
+    ask(o.session, "What colour is the sky?");
+    answer(o.session, &gp, &h);
+    assert_string_equal(h.text, "The sky is blue.");
+    dctms_session_free(o.session);
+}
+
+static void a_dropped_header_is_not_used(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    dctms_error err;
+    dctms_session *second;
+    dctms_model_info info;
+    assert_int_equal(dctms_session_open(o.model, o.plan, NULL, &second, &err), DCTMS_USAGE);
+    assert_int_equal(dctms_model_get_info(o.model, &info, &err), DCTMS_USAGE);
+    close_all(o);
+}
+
+static void a_plan_of_another_model_is_refused(void **state) {
+    (void)state;
+    opened o = open_small(128, 40);
+    dctms_model *draft;
+    dctms_session *s = NULL;
+    dctms_error err;
+    char defect[32];
+    CHECK(dctms_model_open(MODELS "tiny-draft-f16.gguf", &draft, &check_err));
+    assert_int_equal(dctms_session_open(draft, o.plan, NULL, &s, &err), DCTMS_BAD_FILE);
+    assert_null(s);
+    assert_int_equal(dctms_plan_verify(o.plan, draft, defect, &err), DCTMS_BAD_FILE);
+    assert_string_equal(defect, "MODEL_MISMATCH");
+    dctms_model_free(draft);
+    close_all(o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_prompt_of_n_plus_1_is_refused),
+        cmocka_unit_test(text_that_cannot_fit_is_refused_before_it_is_tokenized),
+        cmocka_unit_test(unknown_tokens_are_refused),
+        cmocka_unit_test(senseless_bounds_are_refused),
+        cmocka_unit_test(ignoring_the_end_gives_exactly_m),
+        cmocka_unit_test(stop_strings_are_never_delivered),
+        cmocka_unit_test(seeds_reproduce_and_differ),
+        cmocka_unit_test(bias_forbids_and_forces),
+        cmocka_unit_test(generation_continues),
+        cmocka_unit_test(callers_can_stop),
+        cmocka_unit_test(a_chat_keeps_its_prefix),
+        cmocka_unit_test(nothing_is_allocated_after_open),
+        cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
+        cmocka_unit_test(handles_are_freed_in_any_order),
+        cmocka_unit_test(a_dropped_header_is_not_used),
+        cmocka_unit_test(a_plan_of_another_model_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
