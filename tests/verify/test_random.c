@@ -51,17 +51,6 @@ static void make_graph(world *w) {
     dct_value_id out = dct_trace_linear(g, made[n - 1], matrix(g, 32, g->values[made[n - 1]].cols), DCT_NONE, -1, "logits");
     dct_graph_output(g, out);
     assert_int_equal(g->status, DCT_OK);
-    /* In place where the op is the only reader. */
-    for (dct_op_id k = 0; k < g->n_ops; k++) {
-        int inplace = dct_op_info_of(g->ops[k].kind)->inplace;
-        if (inplace < 0 || draw(2) != 0) continue;
-        dct_value_id in = g->ops[k].in[inplace];
-        uint32_t readers = 0;
-        for (dct_op_id j = 0; j < g->n_ops; j++) {
-            for (uint32_t i = 0; i < g->ops[j].n_in; i++) readers += g->ops[j].in[i] == in;
-        }
-        if (readers == 1 && g->values[in].kind == DCT_KIND_INTERMEDIATE) g->values[g->ops[k].out[0]].alias_of = in;
-    }
 }
 
 static dct_value_id root_of(const dct_graph *g, dct_value_id v) {
@@ -112,6 +101,51 @@ static void make_schedule(world *w) {
         }
     }
     find_order(w);
+}
+
+/* ---- in place ---- */
+
+static bool op_reads(const dct_op *op, dct_value_id v) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] == v) return true;
+    }
+    return false;
+}
+
+/* Whether op k's result could take the bytes of its input as far as the graph tells: nobody reads the input later. */
+static bool may_alias(const dct_graph *g, dct_op_id k) {
+    int inplace = dct_op_info_of(g->ops[k].kind)->inplace;
+    if (inplace < 0 || g->values[g->ops[k].in[inplace]].kind != DCT_KIND_INTERMEDIATE) return false;
+    for (dct_op_id j = k + 1; j < g->n_ops; j++) {
+        if (op_reads(&g->ops[j], g->ops[k].in[inplace])) return false;
+    }
+    return g->ops[k].kind != DCT_OP_ADD || g->ops[k].in[0] != g->ops[k].in[1];
+}
+
+/* Whether all others that touch value v are over before op k starts. */
+static bool is_only_mine(const world *w, dct_op_id k, dct_value_id v) {
+    const dct_graph *g = &w->plan.phases[0].graph;
+    for (dct_op_id j = 0; j < g->n_ops; j++) {
+        if (j != k && (op_reads(&g->ops[j], v) || g->values[v].producer == j) && !w->before[j][k]) return false;
+    }
+    return true;
+}
+
+static void make_aliases(world *w) {
+    dct_graph *g = &phase_of(w)->graph;
+    for (dct_op_id k = 0; k < g->n_ops; k++) {
+        if (!may_alias(g, k) || draw(2) != 0) continue;
+        dct_value_id in = g->ops[k].in[dct_op_info_of(g->ops[k].kind)->inplace];
+        if (is_only_mine(w, k, in)) g->values[g->ops[k].out[0]].alias_of = in;
+    }
+}
+
+static bool any_alias_harmed(const world *w) {
+    const dct_graph *g = &w->plan.phases[0].graph;
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        if (g->values[v].alias_of != DCT_NONE && !is_only_mine(w, g->values[v].producer, g->values[v].alias_of)) return true;
+    }
+    return false;
 }
 
 /* ---- who conflicts, by brute force ---- */
@@ -264,6 +298,7 @@ static void make_world(world *w, uint64_t number) {
     make_graph(w);
     assert_true(phase_of(w)->graph.n_ops <= MAX_OPS && phase_of(w)->graph.n_values <= MAX_VALUES);
     make_schedule(w);
+    make_aliases(w);
     find_touches(w);
     make_plan(w);
 }
@@ -334,7 +369,9 @@ static void test_removed_waits(void **state) {
             find_order(&w);
             dct_defect defect = verify(&w);
             if (reads_before_write(&w)) assert_int_equal(defect, DCT_DEFECT_STEP_ORDER);
+            else if (any_overlap(&w) && any_alias_harmed(&w)) assert_true(defect == DCT_DEFECT_OVERLAP || defect == DCT_DEFECT_ALIAS_INVALID);
             else if (any_overlap(&w)) assert_int_equal(defect, DCT_DEFECT_OVERLAP);
+            else if (any_alias_harmed(&w)) assert_int_equal(defect, DCT_DEFECT_ALIAS_INVALID);
             else assert_true(defect == DCT_DEFECT_NONE || defect == DCT_DEFECT_CERTIFICATE_WRONG);
             harmed += defect == DCT_DEFECT_STEP_ORDER || defect == DCT_DEFECT_OVERLAP;
         }
@@ -343,9 +380,36 @@ static void test_removed_waits(void **state) {
     assert_true(harmed > WORLDS / 4);
 }
 
+/* A result put in place although another worker may still read what it overwrites. */
+static void test_unsafe_aliases(void **state) {
+    (void)state;
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < WORLDS; i++) {
+        world w;
+        make_world(&w, i);
+        dct_phase *phase = phase_of(&w);
+        dct_graph *g = &phase->graph;
+        for (dct_op_id k = 0; k < g->n_ops; k++) {
+            if (!may_alias(g, k)) continue;
+            dct_value_id out = g->ops[k].out[0], in = g->ops[k].in[dct_op_info_of(g->ops[k].kind)->inplace];
+            if (!is_buffer(g, out) || root_of(g, in) != in || is_only_mine(&w, k, in)) continue;
+            g->values[out].alias_of = in;
+            for (dct_value_id v = 0; v < g->n_values; v++) phase->places[v] = phase->places[root_of(g, v)];
+            find_touches(&w);
+            dct_defect defect = verify(&w);
+            assert_true(defect == DCT_DEFECT_ALIAS_INVALID || (any_overlap(&w) && defect == DCT_DEFECT_OVERLAP));
+            n += defect == DCT_DEFECT_ALIAS_INVALID;
+            break;
+        }
+        dct_arena_deinit(&w.arena);
+    }
+    assert_true(n > WORLDS / 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed_plans_pass), cmocka_unit_test(test_moved_values), cmocka_unit_test(test_removed_waits),
+        cmocka_unit_test(test_unsafe_aliases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
