@@ -2,6 +2,7 @@
  *
  * Rendering goes straight to pieces that say whether special tokens are parsed in them, so what a user writes can never become a control token.
  * Encode all pieces together with dct_tokenizer_encode_parts: one piece at a time would give other tokens at the seams.
+ * Pieces of one kind that follow one another may be taken together as one part.
  *
  * BOS stands exactly once at the front: no piece ever begins with it, and encoding with add_special = true adds it when the file says so. When the
  * file says add_bos = false and yet its template writes bos_token (dct_chat_writes_bos), the caller puts special->bos first.

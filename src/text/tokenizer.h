@@ -13,8 +13,8 @@ typedef struct dct_tokenizer dct_tokenizer;
 typedef uint32_t dct_token;
 #define DCT_NO_TOKEN UINT32_MAX
 
-/* Bytes of the tables for this model. Also checks them (counts, types, ids, merges): DCT_BAD_FILE names the key. `work` is for
- * temporary use only. */
+/* Bytes of the tables for this model. Also checks them (counts, types, ids, merges): DCT_BAD_FILE names the key. The tables are
+ * built once in `work` for that, so it takes table_bytes there; build itself takes nothing from it. */
 dct_status dct_tokenizer_measure(const dct_model *model, dct_arena *work, uint64_t *table_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* Builds the tables in `memory` (64-byte aligned, table_bytes). Copies all it needs: the model may be closed afterwards.
@@ -35,7 +35,7 @@ uint32_t dct_tokenizer_longest(const dct_tokenizer *t); /* bytes of the longest 
 /* The token with exactly this text (the raw text of the vocabulary), or DCT_NO_TOKEN. */
 dct_token dct_tokenizer_find(const dct_tokenizer *t, dct_str text);
 
-/* Scratch that encoding n bytes of text needs, at most. */
+/* Scratch that encoding n bytes of text needs, at most: 24 bytes a byte, of any alignment. */
 uint64_t dct_tokenizer_scratch_bytes(const dct_tokenizer *t, uint64_t n_text);
 
 /* Text to ids. add_special: bos/eos as the file says. parse_special: the texts of control and user-defined tokens become those tokens;
