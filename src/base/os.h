@@ -20,6 +20,11 @@ void dct_os_unmap(void *ptr, size_t bytes);
 /* One reservation aligned to `align` (a power of two of at least a page); nothing outside it stays mapped. */
 void *dct_os_map_aligned(size_t bytes, size_t align);
 
+/* A reservation in parts: an aligned range of addresses that is most likely free (nothing is mapped by asking; NULL where parts cannot
+ * be had), and pages at exactly these addresses, which never replace others: false when they are taken. */
+void *dct_os_free_range(size_t bytes, size_t align);
+bool dct_os_map_at(void *at, size_t bytes);
+
 /* Asks for huge pages; false when the system has none to give. Harmless either way. */
 bool dct_os_want_huge_pages(void *ptr, size_t bytes);
 

@@ -34,6 +34,40 @@ void *dct_os_map_aligned(size_t bytes, size_t align) {
     return start;
 }
 
+#if defined(MAP_FIXED_NOREPLACE)
+
+/* Far enough below what the system would give next that small mappings made meanwhile do not reach it. */
+enum { RANGE_DISTANCE = 256 * 1024 * 1024 };
+
+void *dct_os_free_range(size_t bytes, size_t align) {
+    char *near = dct_os_map(1);
+    if (near == NULL) return NULL;
+    munmap(near, 1);
+    if ((uintptr_t)near < RANGE_DISTANCE || (uintptr_t)near - RANGE_DISTANCE < bytes) return NULL;
+    return (void *)(((uintptr_t)near - RANGE_DISTANCE - bytes) & ~(uintptr_t)(align - 1));
+}
+
+bool dct_os_map_at(void *at, size_t bytes) {
+    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == at) return true;
+    if (p != MAP_FAILED) munmap(p, bytes); /* a kernel that does not know the flag takes the address for a hint */
+    return false;
+}
+
+#else
+
+void *dct_os_free_range(size_t bytes, size_t align) {
+    (void)bytes, (void)align;
+    return NULL;
+}
+
+bool dct_os_map_at(void *at, size_t bytes) {
+    (void)at, (void)bytes;
+    return false;
+}
+
+#endif
+
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));

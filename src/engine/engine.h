@@ -55,6 +55,7 @@ struct dctms_session {
     const dct_plan *plan;
     dct_arena keep;          /* the checked plan */
     char *base;              /* of the reservation */
+    uint64_t hole_bytes;     /* at its beginning: not mapped yet */
     dct_checked_plan *checked;
     dct_pool *pool;
     dct_exec *exec;

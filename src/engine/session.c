@@ -1,9 +1,10 @@
 /* engine/session: opening and closing one timeline in planned memory.
  *
- *   verify ► is there room ► reserve ► token tables ► list of weights ► [drop the header] ► workers ► populate ► load ► rehearse
+ *   verify ► is there room ► reserve ► token tables ► list of weights ► [drop the header] ► reserve the rest ► workers ► populate ►
+ *   load ► rehearse
  *
- * The header is dropped before the reservation is populated, so the two are never resident together and the peak of the
- * process is M_max. Everything that may fail for want of memory happens here.
+ * The header is dropped before weights and caches are mapped and anything is populated, so the two never stand together and
+ * the peak of the process is M_max. Everything that may fail for want of memory happens here.
  */
 #include <string.h>
 
@@ -96,11 +97,30 @@ static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
                     (double)have.available_bytes / 1048576, have.source);
 }
 
-static dct_status reserve(const dct_plan *plan, char **base, dct_err *err) {
-    *base = dct_os_map_aligned((size_t)plan->reserve_bytes, HUGE_PAGE);
-    if (*base == NULL)
-        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)plan->reserve_bytes / 1048576);
-    (void)dct_os_want_huge_pages(*base, (size_t)plan->reserve_bytes);
+/* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system cannot map
+ * in two parts, all is mapped at once. */
+static uint64_t late_bytes(const dct_plan *plan) { return plan->region_offset[DCT_REGION_PERSISTENT]; }
+
+static dct_status reserve(const dct_plan *plan, char **base, uint64_t *hole_bytes, dct_err *err) {
+    size_t bytes = (size_t)plan->reserve_bytes;
+    *hole_bytes = late_bytes(plan);
+    *base = dct_os_free_range(bytes, HUGE_PAGE);
+    if (*base != NULL && dct_os_map_at(*base + *hole_bytes, bytes - (size_t)*hole_bytes)) return DCT_OK;
+    *hole_bytes = 0;
+    *base = dct_os_map_aligned(bytes, HUGE_PAGE);
+    if (*base != NULL) return DCT_OK;
+    return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)bytes / 1048576);
+}
+
+static void release(const dct_plan *plan, char *base, uint64_t hole_bytes) {
+    dct_os_unmap(base + hole_bytes, (size_t)(plan->reserve_bytes - hole_bytes));
+}
+
+static dct_status reserve_late(dctms_session *s, dct_err *err) {
+    if (s->hole_bytes != 0 && !dct_os_map_at(s->base, (size_t)s->hole_bytes))
+        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)s->plan->reserve_bytes / 1048576);
+    s->hole_bytes = 0;
+    (void)dct_os_want_huge_pages(s->base, (size_t)s->plan->reserve_bytes);
     return DCT_OK;
 }
 
@@ -146,7 +166,7 @@ typedef struct opening {
     dctms_model *model;
     dctms_session_params params;
     dct_arena work;      /* traces, then tables of the tokenizer in the making; dropped before populating */
-    dct_arena late;      /* list of weights; in dynamic mode the traces too, and then it stays */
+    dct_arena late;      /* list of weights */
     dct_loader loader;
     dct_graph traced[DCT_PLAN_MAX_PHASES];
 } opening;
@@ -222,7 +242,8 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     if (status != DCT_OK) return status;
     drop_header(o->model);
     dct_arena_deinit(&o->work);
-    status = start_workers(s, err);
+    status = reserve_late(s, err);
+    if (status == DCT_OK) status = start_workers(s, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, err);
     if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
     if (status == DCT_OK) status = load(s, o, err);
@@ -236,7 +257,7 @@ static void close_session(dctms_session *s) {
     if (s->dynamic != NULL) dct_dynamic_close(s->dynamic);
     dct_arena_deinit(&s->keep);
     dctms_plan *handle = s->handle;
-    dct_os_unmap(s->base, (size_t)handle->plan->reserve_bytes); /* the session with it */
+    release(handle->plan, s->base, s->hole_bytes); /* the session with it */
     dctms_plan_free(handle);
 }
 
@@ -247,11 +268,12 @@ static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **o
     dct_checked_plan *checked = NULL;
     dct_defect defect;
     char *base = NULL;
+    uint64_t hole_bytes = 0;
     void *at = NULL;
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
     dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, &checked, &defect, err);
     if (status == DCT_OK) status = check_room(plan, o->params.force, err);
-    if (status == DCT_OK) status = reserve(plan, &base, err);
+    if (status == DCT_OK) status = reserve(plan, &base, &hole_bytes, err);
     if (status != DCT_OK) goto fail_keep;
     status = need_item(plan, base, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
     if (status != DCT_OK) goto fail_reservation;
@@ -262,6 +284,7 @@ static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **o
     s->plan = plan;
     s->keep = keep;
     s->base = base;
+    s->hole_bytes = hole_bytes;
     s->checked = checked;
     s->n_vocab = o->model->hp.n_vocab;
     s->pending = DCT_NO_TOKEN;
@@ -275,7 +298,7 @@ static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **o
     return DCT_OK;
 
 fail_reservation:
-    dct_os_unmap(base, (size_t)plan->reserve_bytes);
+    release(plan, base, hole_bytes);
 fail_keep:
     dct_arena_deinit(&keep);
     return status;
