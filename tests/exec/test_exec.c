@@ -13,7 +13,12 @@
 #include "base/hash.h"
 #include "exec/exec.h"
 
-enum { STACK = 256 * 1024, MAX_WORKERS = 8, ROWS = 24, COLS = 64, LAYERS = 6, N_STEPS = 1 + 3 * LAYERS };
+#ifdef DCT_SANITIZED
+enum { STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
+#else
+enum { STACK = 256 * 1024 };
+#endif
+enum { MAX_WORKERS = 8, ROWS = 24, COLS = 64, LAYERS = 6, N_STEPS = 1 + 3 * LAYERS };
 
 struct dct_checked_plan { const dct_plan *plan; };
 const dct_plan *dct_checked_plan_get(const dct_checked_plan *checked) { return checked->plan; }

@@ -14,7 +14,12 @@
 #include "exec/exec.h"
 #include "exec/gate.h"
 
-enum { STACK = 256 * 1024, MAX_WORKERS = 8 };
+#ifdef DCT_SANITIZED
+enum { STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
+#else
+enum { STACK = 256 * 1024 };
+#endif
+enum { MAX_WORKERS = 8 };
 
 typedef struct team {
     void *memory, *stacks;
