@@ -285,7 +285,7 @@ V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, co
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < n_tiles; i++) sum[t][i] = start;
     }
-#pragma GCC unroll 1
+#pragma GCC unroll 8
     for (uint32_t c = c_begin; c < c_end; c++) {
         v64b codes[V_LINEAR_TILES];
 #pragma GCC unroll 2
