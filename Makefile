@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test asan ubsan tsan clang fuzz floors install accuracy compare bench clean
+.PHONY: all deps demo test asan ubsan tsan clang fuzz floors install accuracy compare speed bench clean
 
 all: build-release
 
@@ -20,6 +20,7 @@ demo: build-release
 	@scripts/demo.sh $(DCTMS)
 
 test: build-ci floors
+	@scripts/test-data.sh build/ci
 	@DCTMS=build/ci/dctms ctest --test-dir build/ci --output-on-failure -j $(JOBS)
 
 floors:
@@ -38,8 +39,12 @@ fuzz: build-fuzz
 accuracy: build-release
 	@python3 bench/accuracy.py $(DCTMS)
 
-compare: build-release
-	@bench/peers/compare.sh $(DCTMS)
+# Accuracy beside a peer (NODE_PEER=folder with node-llama-cpp), and speed beside one (LLAMA_BENCH=path, MODEL=file).
+compare: build-release build-ci
+	@bench/peers/accuracy.sh $(DCTMS) build/ci/dctms_oracle build/peers
+
+speed: build-release
+	@bench/peers/speed.sh $(DCTMS) $(MODEL)
 
 bench: build-release
 	@$(DCTMS) bench
