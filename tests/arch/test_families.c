@@ -195,8 +195,10 @@ static void missing_tensors_are_named(void **state) {
             dct_tensor *tensor = &s->model.tensors[k];
             char name[80], want[120];
             copy_name(name, tensor);
-            tensor->name.len--; /* now it has another name */
+            tensor->name.ptr++; /* now it has another name, and is of no layer */
+            tensor->name.len--;
             dct_status status = trace(s, DCT_PHASE_PREFILL, ROWS, CTX, DCT_LOGITS_LAST);
+            tensor->name.ptr--;
             tensor->name.len++;
             snprintf(want, sizeof want, "tensor '%s' of [", name);
             bool as_wanted = may_lack(s->hp.arch, name) ? status == DCT_OK : status == DCT_BAD_FILE && strstr(s->err.message, want) != NULL;
@@ -204,6 +206,28 @@ static void missing_tensors_are_named(void **state) {
         }
         close_subject(s);
     }
+}
+
+/* A tensor of a layer that the family does not know: the model is another one. Beyond the last layer, and old rotary tables, are let be. */
+static void strangers_in_layers_are_refused(void **state) {
+    (void)state;
+    subject *s = open_full(0);
+    dct_tensor *bias = NULL;
+    for (uint32_t k = 0; k < s->model.n_tensors; k++) {
+        if (dct_str_eq_z(s->model.tensors[k].name, "blk.0.attn_q.bias")) bias = &s->model.tensors[k];
+    }
+    assert_non_null(bias);
+    static const struct {
+        const char *name;
+        dct_status status;
+    } cases[] = {{"blk.0.attn_q_norm.weight", DCT_BAD_FILE}, {"blk.0.attn_rot_embd.weight", DCT_OK}, {"blk.99.attn_q.bias", DCT_OK},
+                 {"blk.99999999999999999999.x", DCT_OK}, {"rope.stray", DCT_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bias->name = (dct_str){cases[i].name, strlen(cases[i].name)};
+        assert_int_equal(trace(s, DCT_PHASE_DECODE, 1, CTX, DCT_LOGITS_LAST), cases[i].status);
+        if (cases[i].status != DCT_OK) assert_non_null(strstr(s->err.message, "'blk.0.attn_q_norm.weight' has no place"));
+    }
+    close_subject(s);
 }
 
 static void heads_are_tied_or_not(void **state) {
@@ -435,6 +459,7 @@ int main(void) {
         cmocka_unit_test(every_tensor_is_used),
         cmocka_unit_test(misshapen_tensors_are_named),
         cmocka_unit_test(missing_tensors_are_named),
+        cmocka_unit_test(strangers_in_layers_are_refused),
         cmocka_unit_test(heads_are_tied_or_not),
         cmocka_unit_test(rotations_differ),
         cmocka_unit_test(windows_alternate),
