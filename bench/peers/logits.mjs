@@ -22,7 +22,7 @@ const options = {temperature: 1, topK: 0, topP: 1, minP: 0};
 const items = ids.map((id, i) => i < first ? id : [id, {generateNext: {token: true, probabilities: true, options}}]);
 const results = await sequence.controlledEvaluate(items);
 
-const n_vocab = Math.max(...results.map((r) => r?.next?.probabilities?.size ?? 0));
+const n_vocab = Math.max(...Array.from(results, (r) => r?.next?.probabilities?.size ?? 0)); // results has holes
 const out = fs.openSync(out_path, "w");
 const head = Buffer.alloc(16);
 head.write("DCTLOGIT", 0, "latin1");
