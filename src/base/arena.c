@@ -72,20 +72,24 @@ void *dct_arena_array(dct_arena *arena, uint64_t n, uint64_t item_bytes) {
     return dct_arena_alloc(arena, bytes);
 }
 
+/* Whether `old` is the newest allocation, so that it can be extended where it lies. */
+static bool is_newest(const dct_arena_chunk *chunk, const void *old, uint64_t old_room) {
+    return chunk != NULL && (const char *)old + old_room == (const char *)chunk + chunk->used;
+}
+
 void *dct_arena_grow(dct_arena *arena, void *old, uint64_t old_n, uint64_t new_n, uint64_t item_bytes) {
-    uint64_t old_bytes = old_n * item_bytes, new_bytes;
-    if (!dct_mul_u64(new_n, item_bytes, &new_bytes)) return NULL;
+    uint64_t old_bytes, new_bytes, old_room, new_room;
+    if (!dct_mul_u64(old_n, item_bytes, &old_bytes) || !dct_mul_u64(new_n, item_bytes, &new_bytes)) return NULL;
+    if (!dct_align_u64(old_bytes, ALIGN, &old_room) || !dct_align_u64(new_bytes, ALIGN, &new_room)) return NULL;
     dct_arena_chunk *chunk = arena->chunks;
-    uint64_t old_room = dct_round_up(old_bytes, ALIGN);
-    if (old_bytes != 0 && chunk != NULL && (char *)old + old_room == (char *)chunk + chunk->used &&
-        new_bytes >= old_bytes && new_bytes - old_bytes <= chunk->bytes - chunk->used - (ALIGN - 1)) {
+    if (old_bytes != 0 && new_bytes >= old_bytes && is_newest(chunk, old, old_room) && new_room - old_room <= chunk->bytes - chunk->used) {
         arena->n_allocs++;
         if (arena->fail_at != 0 && arena->n_allocs == arena->fail_at) return NULL;
-        chunk->used += dct_round_up(new_bytes, ALIGN) - old_room;
+        chunk->used += new_room - old_room;
         return old;
     }
     void *grown = dct_arena_alloc(arena, new_bytes);
-    if (grown != NULL && old_bytes != 0) memcpy(grown, old, old_bytes);
+    if (grown != NULL && old_bytes != 0) memcpy(grown, old, old_bytes < new_bytes ? old_bytes : new_bytes);
     return grown;
 }
 

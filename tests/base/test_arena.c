@@ -82,6 +82,28 @@ static void test_grow_keeps_content(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* An array that fills its chunk to the last byte has no room behind it, not even a little: the growth must move. */
+static void test_grow_of_a_full_chunk(void **state) {
+    (void)state;
+    dct_arena arena;
+    for (uint64_t spare = 0; spare <= 64; spare += 16) {
+        dct_arena_init(&arena, 0);
+        uint64_t n = 64 * 1024 - 32 - spare;
+        uint8_t *first = dct_arena_array(&arena, n, 1);
+        assert_non_null(first);
+        memset(first, 7, n);
+        uint8_t *grown = dct_arena_grow(&arena, first, n, n + 48, 1);
+        assert_non_null(grown);
+        assert_int_equal(grown == first, spare >= 48);
+        memset(grown + n, 9, 48);
+        uint8_t *next = dct_arena_alloc(&arena, 4096); /* lies in mapped pages, behind nothing that is in use */
+        memset(next, 1, 4096);
+        assert_int_equal(grown[n - 1], 7);
+        assert_int_equal(grown[n + 47], 9);
+        dct_arena_deinit(&arena);
+    }
+}
+
 static void test_grow_in_place(void **state) {
     (void)state;
     dct_arena arena;
@@ -129,7 +151,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zeroed_and_aligned), cmocka_unit_test(test_reuse_after_deinit_is_zeroed),
         cmocka_unit_test(test_limit_holds),        cmocka_unit_test(test_absurd_sizes_fail),
-        cmocka_unit_test(test_grow_keeps_content), cmocka_unit_test(test_grow_in_place),
+        cmocka_unit_test(test_grow_keeps_content), cmocka_unit_test(test_grow_of_a_full_chunk),
+        cmocka_unit_test(test_grow_in_place),
         cmocka_unit_test(test_fail_at),            cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
