@@ -126,9 +126,10 @@ typedef struct dct_kernels {
     void (*attn_merge)(const dct_attn_args *args, uint32_t t, uint32_t head_begin, uint32_t head_end);
 } dct_kernels;
 
-typedef enum dct_isa { DCT_ISA_SCALAR, DCT_ISA_AVX2, DCT_ISA_AVX2_VNNI, DCT_ISA_AVX512, DCT_ISA_AVX512_VNNI, DCT_ISA_NEON, DCT_ISA_COUNT } dct_isa;
+typedef enum dct_isa { DCT_ISA_SCALAR, DCT_ISA_AVX2, DCT_ISA_AVX2_VNNI, DCT_ISA_AVX512, DCT_ISA_AVX512_VNNI, DCT_ISA_NEON, DCT_ISA_NEON_DOT,
+                       DCT_ISA_COUNT } dct_isa;
 
-/* The best this processor runs. Environment DCTMS_ISA=scalar|avx2|avx512... lowers it (tests, bug reports). */
+/* The best this processor runs. Environment DCTMS_ISA=scalar|avx2|avx512|neon... lowers it (tests, bug reports). */
 const dct_kernels *dct_kernels_best(void);
 
 /* One instruction set's table, NULL when this build or processor lacks it. Entries an instruction set has no code for are the scalar ones. */

@@ -8,6 +8,8 @@
 
 #if defined(DCT_KERNELS_X86)
 #include <cpuid.h>
+#elif defined(DCT_KERNELS_NEON) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 static dct_kernels tables[DCT_ISA_COUNT];
@@ -18,6 +20,7 @@ static const char *const names[DCT_ISA_COUNT] = {
     [DCT_ISA_SCALAR] = "scalar", [DCT_ISA_AVX2] = "avx2",
     [DCT_ISA_AVX2_VNNI] = "avx2-vnni", [DCT_ISA_AVX512] = "avx512",
     [DCT_ISA_AVX512_VNNI] = "avx512-vnni", [DCT_ISA_NEON] = "neon",
+    [DCT_ISA_NEON_DOT] = "neon-dotprod",
 };
 
 static void fill_scalar(dct_kernels *table) {
@@ -64,6 +67,24 @@ static void fill_vectors(void) {
     dct_kernels_fill_avx2_vnni(&tables[DCT_ISA_AVX2_VNNI]);
     dct_kernels_fill_avx512(&tables[DCT_ISA_AVX512]);
     dct_kernels_fill_avx512_vnni(&tables[DCT_ISA_AVX512_VNNI]);
+}
+#elif defined(DCT_KERNELS_NEON)
+/* Elsewhere than on Linux, what the compiler was told of the processor. */
+static bool has_dotprod(void) {
+#if defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__ARM_FEATURE_DOTPROD)
+    return true;
+#else
+    return false;
+#endif
+}
+
+static void fill_vectors(void) {
+    present[DCT_ISA_NEON] = true;
+    present[DCT_ISA_NEON_DOT] = has_dotprod();
+    dct_kernels_fill_neon(&tables[DCT_ISA_NEON]);
+    dct_kernels_fill_neon_dot(&tables[DCT_ISA_NEON_DOT]);
 }
 #else
 static void fill_vectors(void) {}

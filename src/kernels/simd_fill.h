@@ -11,5 +11,9 @@ void dct_avx2_fill_floats(dct_kernels *table);
 void dct_avx512_fill_floats(dct_kernels *table);
 void dct_avx2_fill_attn(dct_kernels *table);
 void dct_avx512_fill_attn(dct_kernels *table);
+void dct_neon_fill_linear(dct_kernels *table);
+void dct_neon_dot_fill_linear(dct_kernels *table);
+void dct_neon_fill_floats(dct_kernels *table);
+void dct_neon_fill_attn(dct_kernels *table);
 
 #endif

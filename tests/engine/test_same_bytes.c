@@ -4,7 +4,7 @@
 
 enum { N_PROMPT = 150, N_STEPS = 6 };
 
-static const char *const isas[] = {"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "neon"};
+static const char *const isas[] = {"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "neon", "neon-dotprod"};
 
 /* Logits after the prompt and after each of a few single tokens. */
 typedef struct trail {

@@ -60,7 +60,7 @@ static const dct_kernels *scalar(void) { return dct_kernels_of(DCT_ISA_SCALAR); 
 typedef void check_fn(const dct_kernels *ref, const dct_kernels *simd);
 
 static void for_each_isa(check_fn *check) {
-    static const char *const names[DCT_ISA_COUNT] = {"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "neon"};
+    static const char *const names[DCT_ISA_COUNT] = {"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "neon", "neon-dotprod"};
     for (int isa = DCT_ISA_SCALAR + 1; isa < DCT_ISA_COUNT; isa++) {
         const dct_kernels *simd = dct_kernels_of((dct_isa)isa);
         if (simd == NULL) {
