@@ -150,7 +150,10 @@ static dct_value_id cache(dct_tracer *t, int32_t layer, bool is_k, const dct_op_
     dct_cache c = {.layer = (uint32_t)layer, .is_k = is_k, .n_head_kv = p->n_head_kv, .n_ctx = positions(t)};
     c.head_dim = is_k ? p->head_dim : p->head_dim_v;
     c.type = is_k ? t->params->type_k : t->params->type_v;
-    c.bytes = dct_kv_bytes(c.type, c.n_head_kv, c.head_dim, c.n_ctx);
+    if (!dct_kv_bytes(c.type, c.n_head_kv, c.head_dim, c.n_ctx, &c.bytes)) {
+        if (t->g->status == DCT_OK) t->g->status = dct_fail(&t->g->err, DCT_NO_FIT, "a cache of %u heads of %u elements for %u positions is larger than any memory", c.n_head_kv, c.head_dim, c.n_ctx);
+        return DCT_NONE;
+    }
     return dct_graph_cache(t->g, &c);
 }
 

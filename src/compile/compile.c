@@ -13,6 +13,7 @@
 static dct_status check_bounds(const dct_bounds *b, dct_err *err) {
     uint64_t n_ctx = (uint64_t)b->n_input + b->n_output;
     if (b->n_ctx == 0 || n_ctx != b->n_ctx) return dct_fail(err, DCT_USAGE, "N %u and M %u do not add up to the context of %u", b->n_input, b->n_output, b->n_ctx);
+    if (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL) return dct_fail(err, DCT_USAGE, "a plan gives the logits of the last row or of all rows");
     if (b->ubatch == 0 || b->slots == 0 || b->threads == 0) return dct_fail(err, DCT_USAGE, "ubatch, slots and threads must be at least 1");
     return DCT_OK;
 }
@@ -123,17 +124,21 @@ static dct_status fill_phase(dct_phase *phase, const packing *p, dct_arena *aren
     return status == DCT_OK ? certify(p, arena, &phase->cert, err) : status;
 }
 
+dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
+    return (dct_trace_params){.kind = kind, .rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots, .n_ctx = b->n_ctx,
+                              .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
+}
+
 static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena, dct_err *err) {
     const dct_bounds *b = &params->bounds;
     dct_phase *phase = &plan->phases[plan->n_phases];
+    dct_trace_params trace = dct_trace_params_of(b, kind);
     phase->kind = kind;
-    phase->rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
+    phase->rows = trace.rows;
     snprintf(phase->name, sizeof phase->name, "%s", kind == DCT_PHASE_PREFILL ? "prefill" : "decode");
-    dct_trace_params trace = {.kind = kind, .rows = phase->rows, .n_ctx = b->n_ctx, .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
     dct_graph traced, fused;
     packing packed;
     dct_status status = dct_arch_trace(params->model, params->hp, &trace, arena, &traced, err);
-    if (status == DCT_OK) status = dct_graph_check(&traced, err);
     if (status == DCT_OK) status = adopt_references(plan, &traced, arena, err);
     if (status == DCT_OK) status = dct_fuse(&traced, arena, &fused, err);
     if (status == DCT_OK) status = dct_order(&fused, b->threads, arena, err);
@@ -210,6 +215,7 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
 dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out, uint64_t *least_bytes, dct_err *err) {
     dct_compile_params params = *given;
     uint64_t least = UINT64_MAX;
+    uint32_t least_ubatch = 0;
     for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0;) { /* the bound, then the powers of two under it */
         dct_arena trial;
         dct_arena_init(&trial, arena->limit_bytes);
@@ -219,7 +225,10 @@ dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, 
         uint64_t need = status == DCT_OK ? plan->m_max_bytes : 0;
         dct_arena_deinit(&trial);
         if (status != DCT_OK) return status;
-        if (need < least) least = need;
+        if (need < least) {
+            least = need;
+            least_ubatch = ubatch;
+        }
         if (need <= budget) {
             *least_bytes = need;
             return dct_compile(&params, arena, out, err);
@@ -229,6 +238,6 @@ dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, 
         ubatch = ubatch > 1 ? power : 0;
     }
     *least_bytes = least;
-    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch 1, the budget is %llu bytes (%.2f MiB)", (unsigned long long)least,
-                    (double)least / 1048576.0, (unsigned long long)budget, (double)budget / 1048576.0);
+    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch %u, the budget is %llu bytes (%.2f MiB)", (unsigned long long)least,
+                    (double)least / 1048576.0, least_ubatch, (unsigned long long)budget, (double)budget / 1048576.0);
 }

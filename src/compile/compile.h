@@ -30,8 +30,12 @@ typedef struct dct_compile_params {
     uint32_t n_extra;
     const dct_profile *profile;
     uint64_t pack_nodes; /* node budget of the exact search; 0 = the default */
-    uint64_t staging_bytes; /* load-time staging: lies over kv and arena, which are unused then; checked to fit, else an item is added */
+    uint64_t staging_bytes; /* load-time staging: lies over kv or arena, which are unused then; where it does not fit, an item is added */
+    uint64_t text_scratch_bytes; /* for tokenizing a request: lies over the arena, which is unused then; where it does not fit, an item is added */
 } dct_compile_params;
+
+/* How a phase of a plan with these bounds is traced: by the compiler, and anew by whoever has the plan verified. */
+dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind kind);
 
 /* A complete plan in `arena`. */
 dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;

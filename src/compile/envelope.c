@@ -5,7 +5,7 @@
  *
  *      weights      a layer an item, other tensors one each
  *      kv           K, V, and what rounding n_ctx up to 16 adds
- *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds
+ *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena
  */
@@ -25,17 +25,23 @@ typedef struct builder {
     bool overflow;
 } builder;
 
+/* Rounds up to whole lines, as places demand. */
+static uint64_t whole_lines(builder *b, uint64_t bytes) {
+    if (!dct_align_u64(bytes, DCT_PLAN_ALIGN, &bytes)) b->overflow = true;
+    return bytes;
+}
+
+static void add_bytes(builder *b, uint64_t *sum, uint64_t bytes) {
+    if (!dct_add_u64(*sum, bytes, sum)) b->overflow = true;
+}
+
 static void add_item(builder *b, const char *name, uint64_t bytes, bool outside) {
     if (bytes == 0) return;
     dct_item *item = &b->plan->items[b->plan->n_items++];
     *item = (dct_item){.region = b->region, .bytes = bytes, .outside = outside, .offset = outside ? 0 : b->at};
     snprintf(item->name, sizeof item->name, "%s", name);
-    uint64_t *sum = outside ? &b->plan->outside_bytes : &b->at;
-    if (!dct_add_u64(*sum, bytes, sum)) b->overflow = true;
+    add_bytes(b, outside ? &b->plan->outside_bytes : &b->at, bytes);
 }
-
-/* Rounds up to whole lines, as places demand. */
-static uint64_t whole_lines(uint64_t bytes) { return dct_round_up(bytes, DCT_PLAN_ALIGN); }
 
 static void open_region(builder *b, dct_region region) {
     b->region = region;
@@ -51,7 +57,7 @@ static void close_region(builder *b) {
     }
     add_item(b, "page rounding", whole - b->at, false);
     b->plan->region_bytes[b->region] = whole;
-    if (!dct_add_u64(b->plan->reserve_bytes, whole, &b->plan->reserve_bytes)) b->overflow = true;
+    add_bytes(b, &b->plan->reserve_bytes, whole);
 }
 
 /* Length of "blk.N." at the start of a tensor's name, 0 when it belongs to no layer. */
@@ -72,8 +78,9 @@ static void fill_weights(builder *b) {
         for (end = i; end < plan->n_weights; end++) {
             const char *other = plan->weights[end].w.tensor;
             if (end > i && (prefix == 0 || layer_prefix(other) != prefix || memcmp(tensor, other, prefix) != 0)) break;
-            plan->weights[end].offset = b->at + bytes;
-            bytes += whole_lines(plan->weights[end].w.bytes);
+            plan->weights[end].offset = b->at;
+            add_bytes(b, &plan->weights[end].offset, bytes);
+            add_bytes(b, &bytes, whole_lines(b, plan->weights[end].w.bytes));
         }
         char name[sizeof plan->items->name];
         if (prefix == 0) snprintf(name, sizeof name, "%.50s", tensor);
@@ -92,16 +99,18 @@ static dct_status fill_kv(builder *b, dct_err *err) {
         for (uint32_t i = 0; i < plan->n_caches; i++) {
             const dct_cache *c = &plan->caches[i].c;
             if (c->is_k == (v == 1)) continue;
-            uint64_t row;
+            uint64_t row, rows;
             if (!dct_dtype_row_bytes(c->type, (uint64_t)c->n_head_kv * c->head_dim, &row)) {
                 return dct_fail(err, DCT_USAGE, "heads of %u elements cannot be cached as %s", c->head_dim, dct_dtype_name(c->type));
             }
             plan->caches[i].offset = offset;
-            offset += whole_lines(c->bytes);
-            formula[v] += row * plan->bounds.n_ctx;
+            add_bytes(b, &offset, whole_lines(b, c->bytes));
+            if (!dct_mul_u64(row, plan->bounds.n_ctx, &rows)) b->overflow = true;
+            else add_bytes(b, &formula[v], rows);
         }
     }
-    if (formula[0] + formula[1] > offset) return dct_fail(err, DCT_BUG, "caches of %llu bytes for fewer than N + M positions", (unsigned long long)offset);
+    if (b->overflow) return DCT_OK; /* dct_envelope says so */
+    if (formula[0] > offset || formula[1] > offset - formula[0]) return dct_fail(err, DCT_BUG, "caches of %llu bytes for fewer than N + M positions", (unsigned long long)offset);
     add_item(b, "K cache", formula[0], false);
     add_item(b, "V cache", formula[1], false);
     add_item(b, "positions rounded up to 16", offset - b->at, false);
@@ -128,8 +137,7 @@ static void add_extras(builder *b, const dct_compile_params *params, bool outsid
     for (uint32_t i = 0; i < params->n_extra; i++) {
         const dct_extra_item *extra = &params->extra[i];
         if (extra->region != b->region || extra->outside != outside) continue;
-        if (extra->bytes > UINT64_MAX / 2) b->overflow = true;
-        else add_item(b, extra->name, outside ? extra->bytes : whole_lines(extra->bytes), outside);
+        add_item(b, extra->name, outside ? extra->bytes : whole_lines(b, extra->bytes), outside);
     }
 }
 
@@ -138,14 +146,23 @@ typedef struct ends {
     uint64_t ids, pos, logits;
 } ends;
 
+/* The arena that all phases share is as high as the highest packing. */
+static uint64_t arena_height(const dct_plan *plan) {
+    uint64_t height = 0;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        if (plan->phases[i].cert.height_bytes > height) height = plan->phases[i].cert.height_bytes;
+    }
+    return height;
+}
+
 static ends fill_persistent(builder *b, const dct_compile_params *params) {
     dct_plan *plan = b->plan;
     open_region(b, DCT_REGION_PERSISTENT);
     for (uint32_t i = 0; i < plan->n_tables; i++) {
         char name[sizeof plan->items->name];
-        snprintf(name, sizeof name, plan->n_tables == 1 ? "rotary table" : "rotary table %u", i);
+        snprintf(name, sizeof name, DCT_ITEM_TABLE_FORMAT, i);
         plan->tables[i].offset = b->at;
-        add_item(b, name, whole_lines(plan->tables[i].bytes), false);
+        add_item(b, name, whole_lines(b, plan->tables[i].bytes), false);
     }
     ends e;
     e.ids = b->at;
@@ -155,17 +172,14 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
     e.logits = b->at;
     add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
     add_extras(b, params, false);
+    if (params->text_scratch_bytes > arena_height(plan)) add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
     close_region(b);
     return e;
 }
 
 static void fill_arena(builder *b) {
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < b->plan->n_phases; i++) {
-        if (b->plan->phases[i].cert.height_bytes > height) height = b->plan->phases[i].cert.height_bytes;
-    }
     open_region(b, DCT_REGION_ARENA);
-    add_item(b, "arena of all phases", height, false);
+    add_item(b, "arena of all phases", arena_height(b->plan), false);
     close_region(b);
 }
 
@@ -174,7 +188,7 @@ static void fill_runtime(builder *b, const dct_compile_params *params) {
     uint64_t unused;
     open_region(b, DCT_REGION_RUNTIME);
     add_extras(b, params, false);
-    if (!dct_plan_staging(plan, params->staging_bytes, &unused)) add_item(b, DCT_ITEM_STAGING, whole_lines(params->staging_bytes), false);
+    if (!dct_plan_staging(plan, params->staging_bytes, &unused)) add_item(b, DCT_ITEM_STAGING, whole_lines(b, params->staging_bytes), false);
     close_region(b);
     add_extras(b, params, true);
 }

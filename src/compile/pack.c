@@ -31,6 +31,10 @@ typedef struct packer {
     spot *spots;
     uint64_t *offsets, *best_offsets;
     uint64_t best_height;
+    dct_pack_item *sized; /* the items that have bytes, for the exact search; and which they are, and where it put them */
+    uint32_t *sized_of;
+    uint64_t *found;
+    uint32_t n_sized;
     uint64_t work_left;   /* item pairs the portfolio may still look at; a count, so it is the same everywhere */
 } packer;
 
@@ -191,8 +195,11 @@ static dct_status check_fixed(const packer *p, dct_err *err) {
     return DCT_OK;
 }
 
+/* The search's answer; items without bytes lie anywhere. */
 static void keep_found(packer *p) {
     uint64_t height = 0;
+    for (uint32_t i = 0; i < p->n; i++) p->offsets[i] = p->items[i].fixed ? p->items[i].offset : 0;
+    for (uint32_t k = 0; k < p->n_sized; k++) p->offsets[p->sized_of[k]] = p->found[k];
     for (uint32_t i = 0; i < p->n; i++) {
         if (p->offsets[i] + p->items[i].size > height) height = p->offsets[i] + p->items[i].size;
     }
@@ -203,7 +210,7 @@ static void keep_found(packer *p) {
 static bool probe_upward(packer *p, dct_exact *search, uint64_t bound, uint64_t *nodes) {
     uint64_t capacity = bound, next;
     while (capacity < p->best_height) { /* every capacity below `capacity` is refuted */
-        dct_fit fit = dct_exact_fit(search, capacity, nodes, p->offsets, &next);
+        dct_fit fit = dct_exact_fit(search, capacity, nodes, p->found, &next);
         if (fit == DCT_FIT_FOUND) keep_found(p);
         if (fit == DCT_FIT_UNKNOWN) return false;
         if (fit == DCT_FIT_IMPOSSIBLE) capacity = next;
@@ -216,7 +223,7 @@ static void probe_between(packer *p, dct_exact *search, uint64_t bound, uint64_t
     uint64_t low = bound;
     while (nodes > 0 && p->best_height - low > 1) {
         uint64_t capacity = low + (p->best_height - low) / 2, share = nodes / 2 + 1, left = share, next;
-        dct_fit fit = dct_exact_fit(search, capacity, &left, p->offsets, &next);
+        dct_fit fit = dct_exact_fit(search, capacity, &left, p->found, &next);
         nodes -= share - left;
         if (fit == DCT_FIT_FOUND) keep_found(p);
         else low = capacity;
@@ -224,11 +231,21 @@ static void probe_between(packer *p, dct_exact *search, uint64_t bound, uint64_t
 }
 
 /* The search sees the items that have bytes; its answers go back to their places. */
-static dct_status search_exact(packer *p, uint64_t bound, uint64_t budget, dct_arena *arena, dct_pack_result *out, dct_err *err) {
+static bool pick_sized(packer *p, dct_arena *arena) {
+    p->sized = dct_arena_array(arena, p->n, sizeof *p->sized);
+    p->sized_of = dct_arena_array(arena, p->n, sizeof *p->sized_of);
+    p->found = dct_arena_array(arena, p->n, sizeof *p->found);
+    if (p->sized == NULL || p->sized_of == NULL || p->found == NULL) return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->items[i].size == 0) return DCT_OK; /* such items are not worth a second index */
+        if (p->items[i].size == 0) continue;
+        p->sized[p->n_sized] = p->items[i];
+        p->sized_of[p->n_sized++] = i;
     }
-    dct_exact *search = dct_exact_new(p->items, p->n, arena);
+    return true;
+}
+
+static dct_status search_exact(packer *p, uint64_t bound, uint64_t budget, dct_arena *arena, dct_pack_result *out, dct_err *err) {
+    dct_exact *search = pick_sized(p, arena) ? dct_exact_new(p->sized, p->n_sized, arena) : NULL;
     if (search == NULL) return dct_fail_memory(err, arena, "the exact packing search");
     uint64_t left = budget / 2;
     out->optimal = probe_upward(p, search, bound, &left);

@@ -52,26 +52,13 @@ static double seconds(cost c, double bytes_per_s, double macs_per_s) {
     return moving > counting ? moving : counting;
 }
 
-/* Ops that are cheap for a row and go by rows: not worth a wait of their own when rows are few. */
-static bool is_row_wise(dct_op_kind kind) {
-    switch (kind) {
-    case DCT_OP_LINEAR:
-    case DCT_OP_LINEAR_MULTI:
-    case DCT_OP_LINEAR_ADD:
-    case DCT_OP_LINEAR_GLU:
-    case DCT_OP_ATTN:
-    case DCT_OP_ATTN_PART: return false;
-    default: return true;
-    }
-}
-
 static dct_status make_steps(const dct_graph *g, const dct_bounds *bounds, dct_arena *arena, dct_schedule *s, dct_err *err) {
     s->steps = dct_arena_array(arena, g->n_ops, sizeof *s->steps);
     s->step_of = dct_arena_array(arena, g->n_ops, sizeof *s->step_of);
     if (s->steps == NULL || s->step_of == NULL) return dct_fail_memory(err, arena, "the steps");
     for (dct_op_id i = 0; i < g->n_ops; i++) {
         dct_step *step = s->n_steps > 0 ? &s->steps[s->n_steps - 1] : NULL;
-        bool tail = step != NULL && g->rows <= DCT_SMALL_ROWS && is_row_wise(g->ops[i].kind) && step->n_ops < DCT_STEP_MAX_OPS;
+        bool tail = step != NULL && g->rows <= DCT_SMALL_ROWS && dct_op_info_of(g->ops[i].kind)->row_wise && step->n_ops < DCT_STEP_MAX_OPS;
         if (!tail) {
             step = &s->steps[s->n_steps++];
             step->worker_first = 0;
@@ -151,6 +138,11 @@ static dct_status push_wait(dct_schedule *s, uint32_t step, uint32_t *cap, dct_a
     return DCT_OK;
 }
 
+/* One worker walks its steps in order; of several, one may still be in a step while another has begun the next. */
+static bool walks_on(const dct_step *earlier, const dct_step *step) {
+    return earlier->n_workers == 1 && step->n_workers == 1 && earlier->worker_first == step->worker_first;
+}
+
 static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bool chain, dct_arena *arena, dct_schedule *s, dct_err *err) {
     hazards h = {.g = g};
     uint32_t cap = 0;
@@ -168,7 +160,7 @@ static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bo
         memset(h.need, 0, t);
         touch_step(&h, step, t);
         step->wait_begin = s->n_waits;
-        if (t > 0 && step->n_workers == 1) set_before(s, t - 1, t); /* one worker walks its steps in order */
+        if (t > 0 && walks_on(&s->steps[t - 1], step)) set_before(s, t - 1, t);
         for (uint32_t e = t; e > 0; e--) {
             uint32_t earlier = e - 1;
             bool wanted = h.need[earlier] || (bandwidth_bound[earlier] && bandwidth_bound[t]) || (chain && earlier == t - 1);

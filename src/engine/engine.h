@@ -101,7 +101,6 @@ void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_by
 #define DCT_ITEM_PROMPT "prompt tokens"
 #define DCT_ITEM_GENERATED "generated tokens"
 #define DCT_ITEM_TEXT "generated text"
-#define DCT_ITEM_TEXT_SCRATCH "text scratch"
 #define DCT_ITEM_STACKS "worker stacks"
 #define DCT_ITEM_POOL "worker pool"
 #define DCT_ITEM_EXEC "executor"
@@ -127,10 +126,9 @@ void dct_items_add(dct_items *items, dct_region region, const char *name, uint64
 uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
 uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text);
 uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest); /* buffer of an answer's text */
-dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind kind);
 
-/* plan_api.c: traces anew and verifies. The result and the work of the verifier lie in `keep`, the traces in `work`. */
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
+/* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is dropped. */
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
                               dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 /* load.c: weights and rotary tables from the files into the reservation, by the pool. */

@@ -34,11 +34,6 @@ uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text) {
     return dct_round_up(n_text, 64) + dct_round_up(parts, 64) + n_text * SCRATCH_A_BYTE + SCRATCH_FIXED;
 }
 
-dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
-    return (dct_trace_params){.kind = kind, .rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots, .n_ctx = b->n_ctx,
-                              .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
-}
-
 /* Bytes of the longest entry of the vocabulary: no token's text is longer, and a lone byte may become U+FFFD. */
 static uint32_t longest_token(const dct_model *model) {
     const dct_meta *tokens = dct_model_find_meta(model, "tokenizer.ggml.tokens");

@@ -55,16 +55,10 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
 
 /* ---- compile ---- */
 
-static dct_status compile_once(const dct_compile_params *c, uint64_t budget, dct_arena *work, dct_plan **out, dct_err *err) {
-    uint64_t least;
-    if (budget != 0) return dct_compile_budget(c, budget, work, out, &least, err);
-    return dct_compile(c, work, out, err);
-}
-
-/* Text is tokenized over the intermediates, which are unused then. When they are too small, an item is added and the plan made again. */
 static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p, dct_arena *work, dct_plan **out, dct_err *err) {
     dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = dct_profile_default(), .pack_nodes = p->pack_nodes};
     dct_items items;
+    uint64_t least;
     dct_status status = choose_bounds(m, p, &c.bounds, err);
     if (status != DCT_OK) return status;
     status = dct_items_measure(m, &c.bounds, work, &items, err);
@@ -72,11 +66,9 @@ static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p,
     c.extra = items.item;
     c.n_extra = items.n;
     c.staging_bytes = items.staging_bytes;
-    status = compile_once(&c, p->memory_budget, work, out, err);
-    if (status != DCT_OK || (*out)->region_bytes[DCT_REGION_ARENA] >= items.text_scratch_bytes) return status;
-    dct_items_add(&items, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, items.text_scratch_bytes, false);
-    c.n_extra = items.n;
-    return compile_once(&c, p->memory_budget, work, out, err);
+    c.text_scratch_bytes = items.text_scratch_bytes;
+    if (p->memory_budget != 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
+    return dct_compile(&c, work, out, err);
 }
 
 static dct_status new_plan(const char *model_path, dctms_plan **out, dct_err *err) {
@@ -183,7 +175,7 @@ dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_err
 
 /* ---- verify ---- */
 
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
                               dct_defect *defect, dct_err *err) {
     *defect = DCT_DEFECT_MODEL_MISMATCH;
     if (m->hparams_status != DCT_OK) {
@@ -193,10 +185,14 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     if (plan->fingerprint != m->model.fingerprint) return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         dct_trace_params trace = dct_trace_params_of(&plan->bounds, plan->phases[i].kind);
-        dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, work, &traced[i], err);
+        dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, traces, &traced[i], err);
         if (status != DCT_OK) return status;
     }
-    return dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, keep, checked, defect, err);
+    dct_arena work;
+    dct_arena_init(&work, 0);
+    dct_status status = dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, &work, keep, checked, defect, err);
+    dct_arena_deinit(&work);
+    return status;
 }
 
 dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err) {

@@ -23,16 +23,16 @@ dctms_session_params dctms_session_default_params(void) {
 
 /* ---- where things lie ---- */
 
-static void *item_at(const dct_plan *plan, char *base, const char *name, uint64_t *bytes) {
+static void *item_at(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t *bytes) {
     uint64_t offset;
-    if (!dct_plan_find_item(plan, name, &offset, bytes)) return NULL;
+    if (!dct_plan_find_item(plan, region, name, &offset, bytes)) return NULL;
     return base + offset;
 }
 
 /* An item of at least `need` bytes: a plan file may have been made by another version. */
-static dct_status need_item(const dct_plan *plan, char *base, const char *name, uint64_t need, void *out, dct_err *err) {
+static dct_status need_item(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t need, void *out, dct_err *err) {
     uint64_t bytes;
-    void *at = item_at(plan, base, name, &bytes);
+    void *at = item_at(plan, base, region, name, &bytes);
     if (at == NULL || bytes < need)
         return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name, (unsigned long long)bytes, (unsigned long long)need);
     memcpy(out, &at, sizeof at);
@@ -42,15 +42,15 @@ static dct_status need_item(const dct_plan *plan, char *base, const char *name, 
 static dct_status bind_items(dctms_session *s, dct_err *err) {
     const dct_bounds *b = &s->plan->bounds;
     void *sampler = NULL;
-    dct_status status = need_item(s->plan, s->base, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab), &sampler, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), &s->timeline, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_ITEM_TEXT, 0, &s->text, err);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab), &sampler, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), &s->timeline, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
+    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, 0, &s->text, err);
     if (status != DCT_OK) return status;
-    item_at(s->plan, s->base, DCT_ITEM_TEXT, &s->text_cap);
+    item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
     dct_sampler_init(&s->sampler, sampler, s->n_vocab);
-    s->tokenizer.scratch = item_at(s->plan, s->base, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
+    s->tokenizer.scratch = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
     if (s->tokenizer.scratch == NULL) { /* over the intermediates */
         s->tokenizer.scratch = s->base + s->plan->region_offset[DCT_REGION_ARENA];
         s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
@@ -68,7 +68,7 @@ static void find_end_tokens(dctms_session *s) {
 
 static dct_status open_text(dctms_session *s, const dct_model *model, dct_arena *work, dct_err *err) {
     uint64_t bytes;
-    void *at = item_at(s->plan, s->base, DCT_ITEM_TOKENS, &bytes);
+    void *at = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
     if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
     dct_status status = dct_tokenizer_build(model, work, at, bytes, &s->tokenizer.tables, err);
     if (status != DCT_OK) return status;
@@ -79,7 +79,7 @@ static dct_status open_text(dctms_session *s, const dct_model *model, dct_arena 
     bool found;
     status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
     if (status != DCT_OK || !found || jinja.len == 0) return status;
-    status = need_item(s->plan, s->base, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
+    status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
     if (status != DCT_OK) return status;
     memcpy(s->jinja, jinja.ptr, jinja.len);
     s->jinja_bytes = jinja.len;
@@ -184,8 +184,8 @@ static void drop_header(dctms_model *m) {
 static dct_status start_workers(dctms_session *s, dct_err *err) {
     uint32_t n = s->plan->bounds.threads;
     void *stacks = NULL, *memory = NULL;
-    dct_status status = need_item(s->plan, s->base, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
-    if (status == DCT_OK && n > 1) status = need_item(s->plan, s->base, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
+    if (status == DCT_OK && n > 1) status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
     if (status != DCT_OK) return status;
     return dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &s->pool, err);
 }
@@ -229,7 +229,7 @@ static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
     void *memory = NULL;
     for (uint32_t r = DCT_REGION_KV; r <= DCT_REGION_ARENA; r++) /* the staging lay in one of the two */
         if (r != DCT_REGION_PERSISTENT) memset(s->base + s->plan->region_offset[r], 0, (size_t)s->plan->region_bytes[r]);
-    dct_status status = need_item(s->plan, s->base, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
     if (status != DCT_OK) return status;
     return dct_exec_init(memory, s->checked, s->base, dct_kernels_best(), s->pool, &s->exec, err);
 }
@@ -275,7 +275,7 @@ static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **o
     if (status == DCT_OK) status = check_room(plan, o->params.force, err);
     if (status == DCT_OK) status = reserve(plan, &base, &hole_bytes, err);
     if (status != DCT_OK) goto fail_keep;
-    status = need_item(plan, base, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
+    status = need_item(plan, base, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
     if (status != DCT_OK) goto fail_reservation;
 
     dctms_session *s = at;

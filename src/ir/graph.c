@@ -10,18 +10,16 @@
 #include "kernels/kernel.h"
 
 static const dct_op_info infos[DCT_OP_COUNT] = {
-#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, fused, meaning) {name, meaning, in_min, in_max, outs, inplace, fused},
+#define DCT_IN(i) (1u << (i))
+#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, writes, row_wise, fused, meaning) {name, meaning, in_min, in_max, outs, inplace, writes, row_wise, fused},
 #include "ir/ops.def"
 #undef DCT_OP
+#undef DCT_IN
 };
 
 const dct_op_info *dct_op_info_of(dct_op_kind kind) { return &infos[kind]; }
 
-bool dct_op_writes_input(dct_op_kind kind, uint32_t i) {
-    if (kind == DCT_OP_KV_STORE) return i == 2 || i == 3;
-    if (kind == DCT_OP_ROPE_KV) return i == 1 || i == 5 || i == 6;
-    return false;
-}
+bool dct_op_writes_input(dct_op_kind kind, uint32_t i) { return (infos[kind].writes >> i & 1) != 0; }
 
 void dct_graph_init(dct_graph *g, dct_arena *arena, uint32_t rows) {
     memset(g, 0, sizeof *g);

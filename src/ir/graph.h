@@ -34,7 +34,7 @@ typedef enum dct_format {
 } dct_format;
 
 typedef enum dct_op_kind {
-#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, fused, meaning) DCT_OP_##NAME,
+#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, writes, row_wise, fused, meaning) DCT_OP_##NAME,
 #include "ir/ops.def"
 #undef DCT_OP
     DCT_OP_COUNT
@@ -134,7 +134,8 @@ typedef struct dct_op_info {
     const char *name, *meaning;
     uint32_t in_min, in_max, n_out;
     int inplace;
-    bool fused;
+    uint32_t writes;  /* bit i: the op writes its input i */
+    bool row_wise, fused;
 } dct_op_info;
 const dct_op_info *dct_op_info_of(dct_op_kind kind);
 

@@ -8,11 +8,17 @@
 #include "ir/graph.h"
 #include "kernels/kernel.h"
 
+/* Where a value is read last and where, as an input, it is written first; DCT_NONE where never. */
+typedef struct use {
+    dct_op_id last_read, first_write;
+} use;
+
 /* The op that is being judged. */
 typedef struct subject {
     const dct_graph *g;
     const dct_op *op;
     dct_op_id id;
+    const use *uses; /* [n_values]; NULL until ids were checked */
     dct_err *err;
 } subject;
 
@@ -95,6 +101,13 @@ static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_ca
     return DCT_OK;
 }
 
+/* Ops that speak of the run's n rows at pos0 (caches, the last row) must be given as many as the phase has: n is at most that. */
+static dct_status in_all_rows(const subject *s, uint32_t i, const dct_value **v) {
+    TRY(in_any(s, i, DCT_FMT_F32, v));
+    if ((*v)->rows != s->g->rows) return refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
+    return DCT_OK;
+}
+
 /* ---- the rules, one function a kind or family of kinds ---- */
 
 static dct_status check_embed(const subject *s) {
@@ -102,7 +115,7 @@ static dct_status check_embed(const subject *s) {
     const dct_weight *w;
     TRY(in_any(s, 0, DCT_FMT_I32, &ids));
     TRY(in_matrix(s, 1, &w));
-    TRY(in_is(s, 0, DCT_FMT_I32, ids->rows, 1));
+    TRY(in_is(s, 0, DCT_FMT_I32, s->g->rows, 1));
     return out_is(s, 0, DCT_FMT_F32, ids->rows, w->n_cols);
 }
 
@@ -208,14 +221,14 @@ static dct_status check_store(const subject *s, uint32_t i, uint32_t c, uint32_t
 
 static dct_status check_kv_store(const subject *s) {
     const dct_value *k;
-    TRY(in_any(s, 0, DCT_FMT_F32, &k));
+    TRY(in_all_rows(s, 0, &k));
     return check_store(s, 0, 2, k->rows);
 }
 
 static dct_status check_rope_kv(const subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *q;
-    TRY(in_any(s, 0, DCT_FMT_F32, &q));
+    TRY(in_all_rows(s, 0, &q));
     TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
     TRY(check_store(s, 1, 5, q->rows));
     TRY(check_rotation(s, 3, q->rows));
@@ -246,7 +259,7 @@ static dct_status check_attn(const subject *s) {
     const dct_value *q;
     const dct_cache *kc, *vc;
     TRY(check_heads(s));
-    TRY(in_any(s, 0, DCT_FMT_F32, &q));
+    TRY(in_all_rows(s, 0, &q));
     TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
     TRY(in_cache(s, 1, true, &kc));
     TRY(in_cache(s, 2, false, &vc));
@@ -260,7 +273,7 @@ static dct_status check_attn_merge(const subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *parts;
     TRY(check_heads(s));
-    TRY(in_any(s, 0, DCT_FMT_F32, &parts));
+    TRY(in_all_rows(s, 0, &parts));
     TRY(in_is(s, 0, DCT_FMT_F32, parts->rows, part_cols(p)));
     return out_is(s, 0, DCT_FMT_F32, parts->rows, (uint64_t)p->n_head * p->head_dim_v);
 }
@@ -276,7 +289,7 @@ static dct_status check_pair(const subject *s) {
 
 static dct_status check_last_row(const subject *s) {
     const dct_value *x;
-    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    TRY(in_all_rows(s, 0, &x));
     return out_is(s, 0, DCT_FMT_F32, 1, x->cols);
 }
 
@@ -314,13 +327,6 @@ static dct_status check_shapes(const subject *s) {
 
 /* ---- what holds for ops of every kind ---- */
 
-static bool op_reads(const dct_op *op, dct_value_id id) {
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (op->in[i] == id) return true;
-    }
-    return false;
-}
-
 /* Counts, ids, and that each input was defined before and each output here. */
 static dct_status check_wiring(const subject *s) {
     const dct_op *op = s->op;
@@ -348,10 +354,13 @@ static dct_status check_wiring(const subject *s) {
     return DCT_OK;
 }
 
-static dct_status no_reader_after(const subject *s, dct_value_id id, const char *why) {
-    for (dct_op_id k = s->id + 1; k < s->g->n_ops; k++) {
-        if (op_reads(&s->g->ops[k], id)) return refuse(s, "'%s' is read by op %u after %s", s->g->values[id].name, k, why);
-    }
+/* A value that the op overwrites: no other input of the op is that value, and nobody reads it later. */
+static dct_status check_overwritten(const subject *s, dct_value_id id) {
+    const char *name = s->g->values[id].name;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->op->n_in; i++) n += s->op->in[i] == id;
+    if (n != 1) return refuse(s, "overwrites '%s', which is another of its inputs too", name);
+    if (s->uses[id].last_read > s->id) return refuse(s, "'%s' is read by op %u after it was overwritten", name, s->uses[id].last_read);
     return DCT_OK;
 }
 
@@ -366,10 +375,10 @@ static dct_status check_alias(const subject *s, uint32_t i) {
     const dct_value *in = &s->g->values[out->alias_of];
     if (in->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "'%s' would overwrite '%s', which is no intermediate", out->name, in->name);
     if (in->bytes != out->bytes) return refuse(s, "'%s' and '%s' differ in size", out->name, in->name);
-    return no_reader_after(s, out->alias_of, "it was overwritten");
+    return check_overwritten(s, out->alias_of);
 }
 
-/* Inputs that the op writes: caches, and values nobody reads later. */
+/* Inputs that the op writes: caches, and values that it may overwrite. */
 static dct_status check_written_inputs(const subject *s) {
     for (uint32_t i = 0; i < s->op->n_in; i++) {
         dct_value_id id = s->op->in[i];
@@ -377,25 +386,17 @@ static dct_status check_written_inputs(const subject *s) {
         const dct_value *v = &s->g->values[id];
         if (v->kind == DCT_KIND_KV) continue;
         if (v->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "would overwrite '%s', which is no intermediate", v->name);
-        TRY(no_reader_after(s, id, "it was overwritten"));
+        TRY(check_overwritten(s, id));
     }
     return DCT_OK;
-}
-
-static bool op_writes(const dct_op *op, dct_value_id id) {
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (op->in[i] == id && dct_op_writes_input(op->kind, i)) return true;
-    }
-    return false;
 }
 
 /* Attention reads a cache only after the rows of this run were stored in it. */
 static dct_status check_caches_stored(const subject *s) {
     if (s->op->kind != DCT_OP_ATTN && s->op->kind != DCT_OP_ATTN_PART) return DCT_OK;
     for (uint32_t i = 1; i <= 2; i++) {
-        dct_op_id k = s->id;
-        while (k > 0 && !op_writes(&s->g->ops[k - 1], s->op->in[i])) k--;
-        if (k == 0) return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
+        dct_op_id stored = s->uses[s->op->in[i]].first_write;
+        if (stored == DCT_NONE || stored > s->id) return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
     }
     return DCT_OK;
 }
@@ -494,10 +495,35 @@ static dct_status check_ends(const dct_graph *g, dct_err *err) {
     if (ids->kind != DCT_KIND_INPUT || ids->format != DCT_FMT_I32 || pos->kind != DCT_KIND_INPUT || pos->format != DCT_FMT_I32) {
         return dct_fail(err, DCT_BUG, "the inputs of the graph are not int32 inputs");
     }
+    if (ids->rows != g->rows || ids->cols != 1 || pos->rows != g->rows || pos->cols != 4) {
+        return dct_fail(err, DCT_BUG, "the inputs of the graph are not an id and four positions for each of %u rows", g->rows);
+    }
     if (g->logits == DCT_NONE) return DCT_OK;
     if (g->logits >= g->n_values || g->values[g->logits].kind != DCT_KIND_OUTPUT || g->values[g->logits].format != DCT_FMT_F32) {
         return dct_fail(err, DCT_BUG, "the output of the graph is value %u, which is none", g->logits);
     }
+    return DCT_OK;
+}
+
+static void find_uses(const dct_graph *g, use *uses) {
+    for (dct_value_id v = 0; v < g->n_values; v++) uses[v] = (use){DCT_NONE, DCT_NONE};
+    for (dct_op_id id = 0; id < g->n_ops; id++) {
+        const dct_op *op = &g->ops[id];
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            if (op->in[i] == DCT_NONE) continue;
+            use *u = &uses[op->in[i]];
+            u->last_read = id;
+            if (u->first_write == DCT_NONE && dct_op_writes_input(op->kind, i)) u->first_write = id;
+        }
+    }
+}
+
+static dct_status check_ops(const dct_graph *g, dct_arena *work, dct_err *err) {
+    use *uses = dct_arena_array(work, g->n_values, sizeof *uses);
+    if (uses == NULL) return dct_fail_memory(err, work, "checking a graph");
+    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_wiring(&(subject){g, &g->ops[id], id, NULL, err}));
+    find_uses(g, uses);
+    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_op(&(subject){g, &g->ops[id], id, uses, err}));
     return DCT_OK;
 }
 
@@ -508,8 +534,11 @@ dct_status dct_graph_check(const dct_graph *g, dct_err *err) {
     }
     for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_value(g, id, err));
     TRY(check_ends(g, err));
-    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_wiring(&(subject){g, &g->ops[id], id, err}));
-    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_op(&(subject){g, &g->ops[id], id, err}));
+    dct_arena work; /* the graph's own may be shared, and what is checked is not changed */
+    dct_arena_init(&work, 0);
+    dct_status status = check_ops(g, &work, err);
+    dct_arena_deinit(&work);
+    if (status != DCT_OK) return status;
     for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_producer(g, id, err));
     return DCT_OK;
 }

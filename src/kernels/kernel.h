@@ -40,10 +40,10 @@ static inline const int16_t *dct_q8_sums(const void *row, uint64_t k) { return (
  *   V of a head: rows [n_ctx][head_dim];   Q8_0: codes int8 [n_ctx][head_dim], then f16 scales [n_ctx][head_dim/32]
  *   Q8_0 needs head_dim % 32 == 0; a block of 32 elements of one position: d = amax/127, code = round-half-even(x * inverse)
  *   with the inverse of activations above, stored scale f16(d). Heads follow one another; each head's part is a multiple of 64 bytes. */
-uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx);
-static inline uint64_t dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx) {
-    return n_head_kv * dct_kv_head_bytes(type, head_dim, n_ctx);
-}
+uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx); /* of a cache whose size is known to fit */
+
+/* Bytes of a whole cache; false when they do not fit in 64 bits. */
+bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint64_t *out) DCT_MUST_CHECK;
 
 /* A product for tiles [tile_begin, tile_end) of W[m, k] and n rows. x: q8 rows (quantised W) or f32 rows (float W), row t at
  * x + t*x_stride BYTES. y[t*y_stride + r], f32, y_stride in FLOATS; only r < m is written. bias f32[m] or NULL;

@@ -12,6 +12,13 @@ uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx) {
     return dct_round_up(bytes, 64);
 }
 
+/* The size of a head is at most elems * 4 + 63 in every type, so when that fits no step of it wraps. */
+bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint64_t *out) {
+    uint64_t most;
+    if (!dct_mul_u64(dct_kv_round(n_ctx), head_dim, &most) || !dct_mul_u64(most, 4, &most) || !dct_add_u64(most, 63, &most)) return false;
+    return dct_mul_u64(dct_kv_head_bytes(type, head_dim, n_ctx), n_head_kv, out);
+}
+
 typedef uint64_t place_fn(uint32_t head_dim, uint32_t pos, uint32_t d);
 
 static void store_floats(dct_dtype type, const float *x, uint32_t head_dim, uint32_t pos, place_fn *place, void *head) {

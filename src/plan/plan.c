@@ -15,11 +15,11 @@ const char *dct_region_name(dct_region region) {
     return "?";
 }
 
-bool dct_plan_find_item(const dct_plan *plan, const char *name, uint64_t *reserve_offset, uint64_t *bytes) {
+bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *reserve_offset, uint64_t *bytes) {
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
-        if (strcmp(item->name, name) != 0) continue;
-        *reserve_offset = item->outside ? 0 : plan->region_offset[item->region] + item->offset;
+        if (item->region != region || item->outside || strcmp(item->name, name) != 0) continue;
+        *reserve_offset = plan->region_offset[region] + item->offset;
         *bytes = item->bytes;
         return true;
     }
@@ -35,7 +35,8 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
 }
 
 dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {
-    /* An alias has the higher id: this ends. */
+    /* An alias has a higher id than what it overwrites, in what the compiler makes and plan_io reads; and its producer stands later, in
+     * what the verifier passed: either ends the chain. */
     while (phase->graph.values[id].alias_of != DCT_NONE) id = phase->graph.values[id].alias_of;
     return id;
 }
@@ -52,7 +53,7 @@ uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
 
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset) {
     uint64_t item_bytes;
-    if (dct_plan_find_item(plan, DCT_ITEM_STAGING, reserve_offset, &item_bytes)) return bytes <= item_bytes;
+    if (dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, reserve_offset, &item_bytes)) return bytes <= item_bytes;
     static const dct_region unused_while_loading[] = {DCT_REGION_KV, DCT_REGION_ARENA};
     for (uint32_t i = 0; i < 2; i++) {
         dct_region region = unused_while_loading[i];

@@ -25,7 +25,9 @@ enum {
 #define DCT_ITEM_IDS "ids"
 #define DCT_ITEM_POS "pos"
 #define DCT_ITEM_LOGITS "logits"
-#define DCT_ITEM_STAGING "load staging"
+#define DCT_ITEM_TABLE_FORMAT "rotary table %u" /* its number */
+#define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
+#define DCT_ITEM_TEXT_SCRATCH "text scratch"
 
 typedef enum dct_region { DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT } dct_region;
 
@@ -116,8 +118,9 @@ typedef struct dct_plan {
     double est_ms_per_token, roofline_ms_per_token;
 } dct_plan;
 
-/* Named persistent and runtime items are found by their item name. 0 bytes and false when absent. */
-bool dct_plan_find_item(const dct_plan *plan, const char *name, uint64_t *reserve_offset, uint64_t *bytes);
+/* The item of that name in that region and inside the reservation: 0 bytes and false when there is none. Names of weights come from files,
+ * so the region is part of what is asked; the verifier sees to it that a region has no name twice. */
+bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *reserve_offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
 

@@ -9,7 +9,8 @@
 #include "base/size.h"
 #include "verify/checker.h"
 
-enum { PAGE = 4096, MAX_THREADS = 4096 };
+enum { PAGE = 4096, MAX_THREADS = 4096, N_PHASE_KINDS = DCT_PHASE_DECODE + 1 };
+_Static_assert((int)N_PHASE_KINDS <= (int)DCT_PLAN_MAX_PHASES, "a plan holds every kind of phase");
 
 typedef unsigned long long ull;
 
@@ -26,10 +27,11 @@ dct_status dct_check_bounds(dct_checker *c) {
     if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
     }
-    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || (uint32_t)b->logits > DCT_LOGITS_NONE) {
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that exist");
+    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL)) {
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that can be run");
     }
-    if (plan->n_phases == 0 || plan->n_phases > DCT_PLAN_MAX_PHASES) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases", plan->n_phases);
+    /* As many phases as kinds, none twice: each is there, and whoever runs one by its kind finds it. */
+    if (plan->n_phases != N_PHASE_KINDS) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases, not prefill and decode", plan->n_phases);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const dct_phase *phase = &plan->phases[i];
         if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE) {
@@ -39,6 +41,7 @@ dct_status dct_check_bounds(dct_checker *c) {
         if (phase->rows != rows || phase->graph.rows != rows) {
             return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name, phase->rows, phase->graph.rows, rows);
         }
+        if (phase->graph.logits == DCT_NONE) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has no output, the bounds promise logits", phase->name);
         for (uint32_t j = 0; j < i; j++) {
             if (plan->phases[j].kind == phase->kind) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);
         }
@@ -76,6 +79,16 @@ typedef struct item_walk {
 
 static bool region_filled(const dct_plan *plan, const item_walk *w) { return w->region < 0 || w->end == plan->region_bytes[w->region]; }
 
+/* Items are looked up by region and name. Those of a region stand together, and plan_io bounds how many there are. */
+static dct_status check_name(dct_checker *c, uint32_t i) {
+    const dct_item *items = c->plan->items;
+    for (uint32_t j = i; j > 0 && items[j - 1].region == items[i].region; j--) {
+        if (strcmp(items[j - 1].name, items[i].name) != 0) continue;
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "items %u and %u of %s are both named '%s'", j - 1, i, dct_region_name(items[i].region), items[i].name);
+    }
+    return DCT_OK;
+}
+
 static dct_status check_items(dct_checker *c) {
     const dct_plan *plan = c->plan;
     item_walk w = {.region = -1};
@@ -84,6 +97,8 @@ static dct_status check_items(dct_checker *c) {
         if (memchr(item->name, '\0', sizeof item->name) == NULL || (uint32_t)item->region >= DCT_REGION_COUNT || (int)item->region < w.region) {
             return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item %u has no name, or stands in the wrong region", i);
         }
+        dct_status status = check_name(c, i);
+        if (status != DCT_OK) return status;
         while (w.region < (int)item->region) {
             if (!region_filled(plan, &w)) break;
             w.region++;
@@ -95,6 +110,9 @@ static dct_status check_items(dct_checker *c) {
                               (ull)plan->region_bytes[w.region]);
         }
         if (item->outside) {
+            if (item->region != DCT_REGION_RUNTIME) {
+                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' lies outside the reservation, which only those of runtime may", item->name);
+            }
             w.is_outside = true;
             if (!dct_add_u64(w.outside, item->bytes, &w.outside)) return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
             continue;

@@ -4,6 +4,7 @@
  * shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into the
  * other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -82,24 +83,24 @@ static bool op_uses(const dct_op *op, dct_value_id v) {
     return false;
 }
 
-/* The scratch of op k: there when needed, of the right kind, a part for each worker of the step. Whether it lies apart from what else
- * is live is asked of it as of any value. */
+/* The scratch of op k: there when needed, of the right kind, a row for each worker of the step, each row on lines of its own and as long
+ * as one worker needs. Worker i of a step is given row i and nothing else. Whether the whole lies apart from what else is live is
+ * asked of it as of any value. */
 static dct_status check_scratch(dct_checker *c, const dct_facts *f, dct_op_id k) {
     const dct_graph *g = f->graph;
     const dct_step *step = &f->phase->steps[f->step_of[k]];
-    uint64_t need;
-    if (!dct_align_u64(dct_op_scratch_bytes(g, &g->ops[k]), DCT_PLAN_ALIGN, &need) || !dct_mul_u64(need, step->n_workers, &need)) need = UINT64_MAX;
-    if (need == 0) return DCT_OK;
+    uint64_t need = dct_op_scratch_bytes(g, &g->ops[k]); /* of one worker */
     dct_value_id id = f->phase->scratch[k];
     const char *name = dct_op_info_of(g->ops[k].kind)->name;
+    if (need == 0 && id == DCT_NONE) return DCT_OK;
     if (id == DCT_NONE) return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) has no scratch", f->phase->name, k, name);
     const dct_value *value = &g->values[id];
     if (value->format != DCT_FMT_BYTES || value->kind != DCT_KIND_INTERMEDIATE || op_uses(&g->ops[k], id)) {
         return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u (%s) is '%s', which is none", f->phase->name, k, name, value->name);
     }
-    if (value->bytes < need) {
-        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) needs %llu bytes of scratch, has %llu", f->phase->name, k, name,
-                          (unsigned long long)need, (unsigned long long)value->bytes);
+    if (value->cols < need || value->cols % DCT_PLAN_ALIGN != 0 || value->rows < step->n_workers) {
+        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) needs %llu bytes of scratch for each of %u workers, has %u for each of %u", f->phase->name, k,
+                          name, (unsigned long long)need, step->n_workers, value->cols, value->rows);
     }
     return DCT_OK;
 }
@@ -149,61 +150,60 @@ dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
     return status;
 }
 
-/* ---- what is persistent, over all phases ---- */
+/* ---- what is persistent, over all phases ----
+ *
+ * The engine finds what is persistent by the names of items, and items are disjoint (envelope.c). So it is enough that each value of the
+ * region lies in the item of its own name: no two of different roles can meet then, in one phase or in two.
+ */
 
-/* The inputs and the output of one phase may be those of another: the engine fills and reads them between runs. */
-typedef enum role { ROLE_IDS, ROLE_POS, ROLE_LOGITS, ROLE_OTHER } role;
-
-static role role_of(const dct_graph *g, dct_value_id v) {
-    if (v == g->ids) return ROLE_IDS;
-    if (v == g->pos) return ROLE_POS;
-    if (v == g->logits) return ROLE_LOGITS;
-    return ROLE_OTHER;
+/* The item that holds a persistent value; NULL when such a value has no business there. */
+static const char *item_of_value(const dct_phase *phase, dct_value_id v) {
+    const dct_graph *g = &phase->graph;
+    if (v == g->ids) return DCT_ITEM_IDS;
+    if (v == g->pos) return DCT_ITEM_POS;
+    if (g->logits != DCT_NONE && dct_plan_root(phase, v) == dct_plan_root(phase, g->logits)) return DCT_ITEM_LOGITS;
+    return NULL;
 }
 
 static bool is_table(const dct_value *value) { return value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE; }
 
-static dct_status check_against_phase(dct_checker *c, const dct_phase *phase, dct_value_id v, const dct_phase *other) {
-    spot at = spot_of(phase, v);
-    for (dct_value_id u = 0; u < other->graph.n_values; u++) {
-        role r = role_of(&phase->graph, v);
-        if (is_table(&other->graph.values[u]) || !meet(at, spot_of(other, u))) continue;
-        if (r != ROLE_OTHER && r == role_of(&other->graph, u)) continue;
-        return dct_refuse(c, DCT_DEFECT_OVERLAP, "'%s' of %s and '%s' of %s are persistent and share bytes", phase->graph.values[v].name, phase->name,
-                          other->graph.values[u].name, other->name);
+/* The item of a name inside the persistent region. */
+static const dct_item *persistent_item(const dct_plan *plan, const char *name) {
+    for (uint32_t i = 0; i < plan->n_items; i++) {
+        const dct_item *item = &plan->items[i];
+        if (item->region == DCT_REGION_PERSISTENT && !item->outside && strcmp(item->name, name) == 0) return item;
     }
-    return DCT_OK;
+    return NULL;
 }
 
-static dct_status check_against_tables(dct_checker *c, const dct_phase *phase, dct_value_id v) {
-    for (uint32_t t = 0; t < c->plan->n_tables; t++) {
-        spot table = {DCT_REGION_PERSISTENT, c->plan->tables[t].offset, c->plan->tables[t].bytes};
-        if (!meet(spot_of(phase, v), table)) continue;
-        return dct_refuse(c, DCT_DEFECT_OVERLAP, "%s: '%s' shares bytes with rotary table %u", phase->name, phase->graph.values[v].name, t);
-    }
-    return DCT_OK;
-}
-
-/* A value lies in one item, so that no item's name claims bytes that are half another's. */
+/* A value begins where its item does, which is no shorter. Phases have values of different length. */
 static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_value_id v) {
     spot at = spot_of(phase, v);
-    for (uint32_t i = 0; i < c->plan->n_items; i++) {
-        const dct_item *item = &c->plan->items[i];
-        if (item->region != DCT_REGION_PERSISTENT || item->outside || at.offset < item->offset) continue;
-        if (dct_range_within(at.offset - item->offset, at.bytes, item->bytes)) return DCT_OK;
-    }
-    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' lies in no single item", phase->name, phase->graph.values[v].name);
+    const char *name = item_of_value(phase, v);
+    const dct_item *item = name == NULL ? NULL : persistent_item(c->plan, name);
+    if (item != NULL && at.offset == item->offset && at.bytes <= item->bytes) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' (%llu bytes at %llu) does not lie in the item '%s'", phase->name, phase->graph.values[v].name,
+                      (unsigned long long)at.bytes, (unsigned long long)at.offset, name == NULL ? "(none)" : name);
+}
+
+/* A table fills an item of its own. */
+static dct_status check_table_item(dct_checker *c, uint32_t t) {
+    char name[sizeof c->plan->items->name];
+    const dct_plan_table *table = &c->plan->tables[t];
+    snprintf(name, sizeof name, DCT_ITEM_TABLE_FORMAT, t);
+    const dct_item *item = persistent_item(c->plan, name);
+    uint64_t want;
+    if (item != NULL && dct_align_u64(table->bytes, DCT_PLAN_ALIGN, &want) && item->bytes == want && item->offset == table->offset) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "rotary table %u does not fill the item '%s'", t, name);
 }
 
 dct_status dct_check_persistent(dct_checker *c) {
     dct_status status = DCT_OK;
+    for (uint32_t t = 0; t < c->plan->n_tables && status == DCT_OK; t++) status = check_table_item(c, t);
     for (uint32_t i = 0; i < c->plan->n_phases; i++) {
         const dct_phase *phase = &c->plan->phases[i];
         for (dct_value_id v = 0; v < phase->graph.n_values && status == DCT_OK; v++) {
-            if (phase->places[v].region != DCT_REGION_PERSISTENT || is_table(&phase->graph.values[v])) continue;
-            status = check_in_item(c, phase, v);
-            if (status == DCT_OK) status = check_against_tables(c, phase, v);
-            for (uint32_t j = i + 1; j < c->plan->n_phases && status == DCT_OK; j++) status = check_against_phase(c, phase, v, &c->plan->phases[j]);
+            if (phase->places[v].region == DCT_REGION_PERSISTENT && !is_table(&phase->graph.values[v])) status = check_in_item(c, phase, v);
         }
     }
     return status;

@@ -70,9 +70,11 @@ static dct_status check_cache(dct_checker *c, uint32_t i) {
     if (k->type != (k->is_k ? b->type_k : b->type_v) || k->n_ctx != dct_round_up(b->n_ctx, 16) || k->n_head_kv == 0 || k->head_dim == 0) {
         return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) for %u positions disagrees with the bounds", i, k->layer, k->is_k ? "K" : "V", k->n_ctx);
     }
+    if (k->type == DCT_TYPE_Q8_0 && k->head_dim % 32 != 0) {
+        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s): heads of %u elements are not whole blocks of 32", i, k->layer, k->is_k ? "K" : "V", k->head_dim);
+    }
     uint64_t want = 0;
-    bool ok = dct_mul_u64(dct_kv_head_bytes(k->type, k->head_dim, k->n_ctx), k->n_head_kv, &want);
-    if (!ok || k->bytes != want || want == 0) {
+    if (!dct_kv_bytes(k->type, k->n_head_kv, k->head_dim, k->n_ctx, &want) || k->bytes != want) {
         return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) has %llu bytes, needs %llu", i, k->layer, k->is_k ? "K" : "V",
                           (unsigned long long)k->bytes, (unsigned long long)want);
     }

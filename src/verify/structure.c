@@ -49,9 +49,21 @@ static dct_status check_sizes(dct_checker *c, const dct_phase *phase) {
     return DCT_OK;
 }
 
-/* A result in the bytes of an input: only where ops.def says so, only of an intermediate of the same size, and only when no
- * later op of the graph wants the input. Whether earlier readers are done by then is a question of order (memory.c). */
-static dct_status check_alias(dct_checker *c, const dct_phase *phase, dct_value_id v) {
+/* Op k overwrites value v: no other input of k may be v, which k would read while it changes, and no later op may want v. Whether
+ * earlier readers are done by then is a question of order (memory.c, happens.c). */
+static dct_status check_overwritten(dct_checker *c, const dct_phase *phase, const dct_op_id *last_read, dct_op_id k, dct_value_id v) {
+    const dct_op *op = &phase->graph.ops[k];
+    const char *name = phase->graph.values[v].name;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) n += op->in[i] == v;
+    if (n > 1) return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s' while it overwrites it", phase->name, k, op_name(op), name);
+    if (last_read[v] <= k) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s', which op %u (%s) overwrites", phase->name, last_read[v],
+                      op_name(&phase->graph.ops[last_read[v]]), name, k, op_name(op));
+}
+
+/* A result in the bytes of an input: only where ops.def says so, only of an intermediate of the same size, made earlier. */
+static dct_status check_alias(dct_checker *c, const dct_phase *phase, const dct_op_id *last_read, dct_value_id v) {
     const dct_graph *g = &phase->graph;
     const dct_value *value = &g->values[v];
     if (value->alias_of == DCT_NONE) return DCT_OK;
@@ -63,17 +75,42 @@ static dct_status check_alias(dct_checker *c, const dct_phase *phase, dct_value_
     if (!allowed || !fits) {
         return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' may not lie in the bytes of '%s'", phase->name, v, value->name, source->name);
     }
-    for (dct_op_id k = value->producer + 1; k < g->n_ops; k++) {
-        for (uint32_t i = 0; i < g->ops[k].n_in; i++) {
-            if (g->ops[k].in[i] != value->alias_of) continue;
-            return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s', which '%s' overwrites", phase->name, k,
-                              op_name(&g->ops[k]), source->name, value->name);
-        }
-    }
-    return DCT_OK;
+    return check_overwritten(c, phase, last_read, value->producer, value->alias_of);
 }
 
-/* Aliases go to values of earlier ops only, so a chain ends; values are visited in any order. */
+/* Inputs that ops write, caches apart, are overwritten as well. */
+static dct_status check_written_inputs(dct_checker *c, const dct_phase *phase, const dct_op_id *last_read, dct_op_id k) {
+    const dct_op *op = &phase->graph.ops[k];
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < op->n_in && status == DCT_OK; i++) {
+        dct_value_id v = op->in[i];
+        bool written = v != DCT_NONE && dct_op_writes_input(op->kind, i) && phase->graph.values[v].kind != DCT_KIND_KV;
+        if (written) status = check_overwritten(c, phase, last_read, k, v);
+    }
+    return status;
+}
+
+/* The last op that has a value as an input. */
+static void find_last_reads(const dct_graph *g, dct_op_id *last_read) {
+    for (dct_op_id k = 0; k < g->n_ops; k++) {
+        for (uint32_t i = 0; i < g->ops[k].n_in; i++) {
+            if (g->ops[k].in[i] != DCT_NONE) last_read[g->ops[k].in[i]] = k;
+        }
+    }
+}
+
+static dct_status check_overwriting(dct_checker *c, const dct_phase *phase) {
+    const dct_graph *g = &phase->graph;
+    dct_op_id *last_read = dct_arena_array(c->arena, g->n_values, sizeof *last_read);
+    if (last_read == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
+    find_last_reads(g, last_read);
+    dct_status status = DCT_OK;
+    for (dct_value_id v = 0; v < g->n_values && status == DCT_OK; v++) status = check_alias(c, phase, last_read, v);
+    for (dct_op_id k = 0; k < g->n_ops && status == DCT_OK; k++) status = check_written_inputs(c, phase, last_read, k);
+    return status;
+}
+
+/* check_alias saw to it that what an alias overwrites was made by an earlier op than the alias, whatever their ids: chains end. */
 static void find_roots(dct_facts *f) {
     for (dct_value_id v = 0; v < f->graph->n_values; v++) {
         dct_value_id root = v;
@@ -169,7 +206,7 @@ dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts
     }
     dct_status status = check_ids(c, phase);
     if (status == DCT_OK) status = check_sizes(c, phase);
-    for (dct_value_id v = 0; v < n_values && status == DCT_OK; v++) status = check_alias(c, phase, v);
+    if (status == DCT_OK) status = check_overwriting(c, phase);
     if (status != DCT_OK) return status;
     dct_err why;
     if (dct_graph_check(f->graph, &why) != DCT_OK) return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: %s", phase->name, why.message);

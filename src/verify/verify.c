@@ -53,8 +53,8 @@ static dct_status check_alone(dct_checker *c) {
     return status;
 }
 
-dct_status dct_verify_alone(const dct_plan *plan, dct_arena *arena, dct_defect *defect, dct_err *err) {
-    dct_checker c = {plan, arena, DCT_DEFECT_NONE, err};
+dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) {
+    dct_checker c = {plan, work, DCT_DEFECT_NONE, err};
     dct_status status = check_alone(&c);
     *defect = c.defect;
     return status;
@@ -71,13 +71,13 @@ static dct_status check_with_model(dct_checker *c, const dct_model *model, const
 }
 
 dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced,
-                      dct_arena *arena, dct_checked_plan **out, dct_defect *defect, dct_err *err) {
-    dct_checker c = {plan, arena, DCT_DEFECT_NONE, err};
+                      dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect, dct_err *err) {
+    dct_checker c = {plan, work, DCT_DEFECT_NONE, err};
     dct_status status = check_with_model(&c, model, hp, traced, n_traced);
     *defect = c.defect;
     if (status != DCT_OK) return status;
-    dct_checked_plan *checked = dct_arena_alloc(arena, sizeof *checked);
-    if (checked == NULL) return dct_fail_memory(err, arena, "a checked plan");
+    dct_checked_plan *checked = dct_arena_alloc(keep, sizeof *checked);
+    if (checked == NULL) return dct_fail_memory(err, keep, "a checked plan");
     checked->plan = plan;
     *out = checked;
     return DCT_OK;

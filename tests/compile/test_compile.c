@@ -29,9 +29,9 @@ static void check_envelope(const dct_plan *plan) {
     assert_int_equal(plan->m_max_bytes, total);
 }
 
-static uint64_t item_bytes(const dct_plan *plan, const char *name) {
+static uint64_t item_bytes(const dct_plan *plan, dct_region region, const char *name) {
     uint64_t offset, bytes;
-    dct_plan_find_item(plan, name, &offset, &bytes);
+    dct_plan_find_item(plan, region, name, &offset, &bytes);
     return bytes;
 }
 
@@ -92,7 +92,7 @@ static void qwen_1_5b_meets_the_promise(void **state) {
     assert_int_equal(plan->paper_tensors, 448);
     assert_true(plan->paper_buffers <= 8);
     assert_int_equal(plan->paper_buffers, plan->paper_clique);
-    assert_int_equal(item_bytes(plan, "K cache") + item_bytes(plan, "V cache"), UINT64_C(2) * 28 * 1280 * 2 * 128 * 2); /* the paper's M_KV */
+    assert_int_equal(item_bytes(plan, DCT_REGION_KV, "K cache") + item_bytes(plan, DCT_REGION_KV, "V cache"), UINT64_C(2) * 28 * 1280 * 2 * 128 * 2); /* the paper's M_KV */
     assert_int_equal(plan->region_bytes[DCT_REGION_KV], UINT64_C(2) * 28 * 1280 * 2 * 128 * 2);
     assert_true((double)plan->region_bytes[DCT_REGION_WEIGHTS] <= 1.03 * (double)plan->tensor_bytes);
     assert_true(plan->est_ms_per_token >= plan->roofline_ms_per_token && plan->roofline_ms_per_token > 0);
@@ -123,8 +123,8 @@ static void positions_beyond_the_bound_are_an_item(void **state) {
     dct_plan *plan = compile_ok(&params, &arena);
     check_envelope(plan);
     uint64_t a_position = 2 * 2 * 2 * 64 * 2; /* K and V, 2 layers, 2 heads of 64, f16 */
-    assert_int_equal(item_bytes(plan, "K cache") + item_bytes(plan, "V cache"), 100 * a_position);
-    assert_int_equal(item_bytes(plan, "positions rounded up to 16"), 12 * a_position);
+    assert_int_equal(item_bytes(plan, DCT_REGION_KV, "K cache") + item_bytes(plan, DCT_REGION_KV, "V cache"), 100 * a_position);
+    assert_int_equal(item_bytes(plan, DCT_REGION_KV, "positions rounded up to 16"), 12 * a_position);
     dct_arena_deinit(&arena);
     subject_close(&s);
 }
@@ -144,17 +144,17 @@ static void extras_and_staging_are_items(void **state) {
     dct_plan *plan = compile_ok(&params, &arena);
     check_envelope(plan);
     uint64_t offset, bytes, in_region = plan->region_offset[DCT_REGION_KV];
-    assert_true(dct_plan_find_item(plan, "stacks", &offset, &bytes));
+    assert_true(dct_plan_find_item(plan, DCT_REGION_RUNTIME, "stacks", &offset, &bytes));
     assert_int_equal(offset, plan->region_offset[DCT_REGION_RUNTIME]);
     assert_int_equal(plan->outside_bytes, 12345);
-    assert_int_equal(item_bytes(plan, "sampler"), 128); /* whole lines */
-    assert_false(dct_plan_find_item(plan, DCT_ITEM_STAGING, &offset, &bytes));
+    assert_int_equal(item_bytes(plan, DCT_REGION_PERSISTENT, "sampler"), 128); /* whole lines */
+    assert_false(dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, &offset, &bytes));
     assert_true(dct_plan_staging(plan, params.staging_bytes, &offset)); /* it lies over the caches */
     assert_int_equal(offset, in_region);
     params.staging_bytes = UINT64_C(512) << 20;
     plan = compile_ok(&params, &arena);
     check_envelope(plan);
-    assert_int_equal(item_bytes(plan, DCT_ITEM_STAGING), params.staging_bytes);
+    assert_int_equal(item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING), params.staging_bytes);
     assert_true(dct_plan_staging(plan, params.staging_bytes, &offset));
     assert_true(offset > plan->region_offset[DCT_REGION_RUNTIME]);
     dct_arena_deinit(&arena);
@@ -199,6 +199,87 @@ static void a_budget_chooses_the_largest_chunk(void **state) {
     subject_close(&s);
 }
 
+/* Whatever the model, the bounds and the text scratch: the number that a refusal names is enough, and a byte less is not. */
+static void the_least_that_is_named_is_enough(void **state) {
+    (void)state;
+    static const char *const families[] = {"llama", "qwen2", "gemma3", "phi3"};
+    static const uint64_t scratch[] = {0, 1000, 40000, 300000, UINT64_C(20) << 20}; /* within the arena, above it, far above it */
+    for (size_t f = 0; f < 4; f++) {
+        subject s;
+        subject_tiny(&s, families[f], DCT_TYPE_Q8_0);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        for (uint32_t i = 0; i < 15; i++) {
+            dct_compile_params params = params_of(&s, 64 << (i % 3), 16, i % 2 == 0 ? 48 : 7, 1 + i % 3);
+            params.text_scratch_bytes = scratch[i % 5];
+            params.staging_bytes = scratch[i % 4];
+            dct_plan *plan = NULL;
+            uint64_t least = 0, again;
+            dct_err err;
+            assert_int_equal(dct_compile_budget(&params, 1, &arena, &plan, &least, &err), DCT_NO_FIT);
+            assert_int_equal(dct_compile_budget(&params, least, &arena, &plan, &again, &err), DCT_OK);
+            assert_int_equal(plan->m_max_bytes, least);
+            check_envelope(plan);
+            uint64_t offset, bytes;
+            bool has_item = dct_plan_find_item(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &offset, &bytes);
+            assert_true((has_item ? bytes : plan->region_bytes[DCT_REGION_ARENA]) >= params.text_scratch_bytes);
+            plan = NULL;
+            assert_int_equal(dct_compile_budget(&params, least - 1, &arena, &plan, &again, &err), DCT_NO_FIT);
+            assert_int_equal(again, least);
+            assert_null(plan);
+        }
+        dct_arena_deinit(&arena);
+        subject_close(&s);
+    }
+}
+
+/* Names of weights come from files: none of them is taken for what the engine looks up. */
+static void items_are_found_in_their_region(void **state) {
+    (void)state;
+    subject s;
+    subject_tiny(&s, "llama", DCT_TYPE_Q8_0);
+    static const dct_extra_item extra[] = {{DCT_REGION_PERSISTENT, "sampler", 128, false}, {DCT_REGION_RUNTIME, "heap", 4096, true}};
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_compile_params params = params_of(&s, 128, 32, 16, 2);
+    params.extra = extra;
+    params.n_extra = 2;
+    dct_plan *plan = compile_ok(&params, &arena);
+    strcpy(plan->items[0].name, "sampler");
+    assert_int_equal(plan->items[0].region, DCT_REGION_WEIGHTS);
+    uint64_t offset, bytes;
+    assert_true(dct_plan_find_item(plan, DCT_REGION_PERSISTENT, "sampler", &offset, &bytes));
+    assert_int_equal(bytes, 128);
+    assert_true(offset >= plan->region_offset[DCT_REGION_PERSISTENT]);
+    assert_false(dct_plan_find_item(plan, DCT_REGION_RUNTIME, "heap", &offset, &bytes)); /* it has no place */
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
+static void sums_that_wrap_are_refused(void **state) {
+    (void)state;
+    subject s;
+    subject_tiny(&s, "llama", DCT_TYPE_Q8_0);
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    for (int i = 0; i < 5; i++) {
+        dct_extra_item extra[] = {{DCT_REGION_PERSISTENT, "a", 64, false}, {DCT_REGION_RUNTIME, "b", 64, true}};
+        dct_compile_params params = params_of(&s, 128, 32, 16, 2);
+        params.extra = extra;
+        params.n_extra = 2;
+        if (i < 2) extra[i].bytes = UINT64_MAX;
+        if (i == 2) extra[0].bytes = UINT64_MAX - 100000; /* the region wraps, no item does */
+        if (i == 3) params.staging_bytes = UINT64_MAX - 10;
+        if (i == 4) params.text_scratch_bytes = UINT64_MAX - 10;
+        dct_plan *plan = NULL;
+        dct_err err;
+        assert_int_equal(dct_compile(&params, &arena, &plan, &err), DCT_NO_FIT);
+        assert_null(plan);
+    }
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 static void senseless_bounds_are_usage_errors(void **state) {
     (void)state;
     subject s;
@@ -207,8 +288,9 @@ static void senseless_bounds_are_usage_errors(void **state) {
     dct_arena_init(&arena, 0);
     dct_err err;
     dct_plan *plan = NULL;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         dct_compile_params params = params_of(&s, 128, 32, 16, 2);
+        if (i == 4) params.bounds.logits = DCT_LOGITS_NONE;
         if (i == 0) params.bounds.n_output++;
         if (i == 1) params.bounds.ubatch = 0;
         if (i == 2) params.bounds.threads = 0;
@@ -252,6 +334,9 @@ int main(void) {
         cmocka_unit_test(positions_beyond_the_bound_are_an_item),
         cmocka_unit_test(extras_and_staging_are_items),
         cmocka_unit_test(a_budget_chooses_the_largest_chunk),
+        cmocka_unit_test(the_least_that_is_named_is_enough),
+        cmocka_unit_test(items_are_found_in_their_region),
+        cmocka_unit_test(sums_that_wrap_are_refused),
         cmocka_unit_test(senseless_bounds_are_usage_errors),
         cmocka_unit_test(every_allocation_may_fail),
     };

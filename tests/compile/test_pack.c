@@ -148,6 +148,37 @@ static void a_conflict_matrix_replaces_time(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* Items without bytes change nothing: neither the height nor that it is proven, where only the search proves it. */
+static void items_without_bytes_change_nothing(void **state) {
+    (void)state;
+    uint32_t searched = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        rng_state = seed;
+        dct_pack_item items[22], more[24];
+        uint32_t n = random_items(items, 20, 9, 30);
+        more[0] = (dct_pack_item){.align = 8, .begin = 0, .end = 5};
+        memcpy(&more[1], items, n * sizeof *items);
+        more[n + 1] = (dct_pack_item){.align = 1, .begin = 1, .end = 2};
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r, with;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, NULL, 0, &arena, &r, &err), DCT_OK);
+        assert_int_equal(dct_pack(more, n + 2, NULL, 0, &arena, &with, &err), DCT_OK);
+        searched += r.nodes > 0;
+        if (r.optimal) assert_true(with.optimal);
+        if (r.optimal) assert_int_equal(with.height, r.height);
+        for (uint32_t i = 1; i <= n; i++) {
+            for (uint32_t j = i + 1; j <= n; j++) {
+                bool meet = more[i].begin < more[j].end && more[j].begin < more[i].end;
+                assert_false(meet && more[i].offset < more[j].offset + more[j].size && more[j].offset < more[i].offset + more[i].size);
+            }
+        }
+        dct_arena_deinit(&arena);
+    }
+    assert_true(searched > 5);
+}
+
 static void senseless_items_are_refused(void **state) {
     (void)state;
     dct_pack_item bad[][2] = {
@@ -192,6 +223,7 @@ int main(void) {
         cmocka_unit_test(larger_instances_are_valid_and_repeatable),
         cmocka_unit_test(a_fixed_item_stays),
         cmocka_unit_test(a_conflict_matrix_replaces_time),
+        cmocka_unit_test(items_without_bytes_change_nothing),
         cmocka_unit_test(senseless_items_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };

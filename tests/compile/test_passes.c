@@ -18,12 +18,14 @@ static dct_value_id weight(dct_graph *g, const char *name, dct_dtype type, uint3
 
 enum { D = 64, ROWS = 3 };
 
-static void begin(dct_graph *g, dct_arena *arena) {
+static void begin_rows(dct_graph *g, dct_arena *arena, uint32_t rows) {
     dct_arena_init(arena, 0);
-    dct_graph_init(g, arena, ROWS);
-    g->ids = dct_graph_input_i32(g, "ids", ROWS, 1);
-    g->pos = dct_graph_input_i32(g, "pos", ROWS, 4);
+    dct_graph_init(g, arena, rows);
+    g->ids = dct_graph_input_i32(g, "ids", rows, 1);
+    g->pos = dct_graph_input_i32(g, "pos", rows, 4);
 }
+
+static void begin(dct_graph *g, dct_arena *arena) { begin_rows(g, arena, ROWS); }
 
 static dct_value_id embed(dct_graph *g) { return dct_trace_embed(g, g->ids, weight(g, "embd", DCT_TYPE_Q8_0, 128, D), 1, "x"); }
 static dct_value_id linear(dct_graph *g, dct_value_id x, const char *name, dct_value_id bias) { return dct_trace_linear(g, x, weight(g, name, DCT_TYPE_Q8_0, D, D), bias, 0, name); }
@@ -114,8 +116,8 @@ static void products_of_one_input_go_by_threes(void **state) {
 
 /* ---- random graphs ---- */
 
-static void random_graph(dct_graph *g, dct_arena *arena) {
-    begin(g, arena);
+static void random_graph(dct_graph *g, dct_arena *arena, uint32_t rows) {
+    begin_rows(g, arena, rows);
     dct_value_id pool[64] = {embed(g)};
     uint32_t n = 1, ops = 3 + below(20);
     for (uint32_t i = 0; i < ops; i++) {
@@ -219,8 +221,7 @@ static void random_graphs_hold(void **state) {
         dct_lifetimes l;
         dct_pack_result packed;
         dct_err err = {0};
-        random_graph(&traced, &arena);
-        if (round % 2 == 1) traced.rows = 9; /* more than a tail may have: every op is a step */
+        random_graph(&traced, &arena, round % 2 == 1 ? 9 : ROWS); /* 9: more than a tail may have, so every op is a step */
         uint32_t threads = 1 + round % 3;
         dct_bounds bounds = {.n_ctx = 32, .threads = threads};
         dct_profile profile = *dct_profile_default();

@@ -32,7 +32,7 @@ static dct_value_id vector(dct_graph *g, const char *name, uint32_t n) {
 
 static dct_value_id cache(dct_graph *g, bool is_k) {
     dct_cache c = {.is_k = is_k, .n_head_kv = HEADS, .head_dim = DIM, .n_ctx = CTX, .type = DCT_TYPE_F16};
-    c.bytes = dct_kv_bytes(c.type, c.n_head_kv, c.head_dim, c.n_ctx);
+    assert_true(dct_kv_bytes(c.type, c.n_head_kv, c.head_dim, c.n_ctx, &c.bytes));
     return dct_graph_cache(g, &c);
 }
 
@@ -265,6 +265,13 @@ static void fused_ops_pass(void **state) {
 static void fused_residual_wrong(fixture *f) { op_of(f, DCT_OP_LINEAR_ADD)->in[2] = f->g.pos; }
 static void fused_output_missing(fixture *f) { op_of(f, DCT_OP_LINEAR_MULTI)->out[1] = DCT_NONE; }
 static void fused_k_read_later(fixture *f) { op_of(f, DCT_OP_LINEAR_ADD)->in[2] = id_of(f, "fk"); }
+static void fused_factor_is_residual(fixture *f) { /* a float weight, so that the two have one format */
+    dct_op *op = op_of(f, DCT_OP_LINEAR_ADD);
+    op->in[0] = op->in[2];
+    op->in[1] = id_of(f, "wv");
+}
+static void fused_query_is_key(fixture *f) { op_of(f, DCT_OP_ROPE_KV)->in[1] = id_of(f, "fq"); }
+static void fused_value_is_key(fixture *f) { op_of(f, DCT_OP_ROPE_KV)->in[2] = id_of(f, "fk"); }
 static void fused_alias_wrong(fixture *f) { value_of(f, "glu")->alias_of = id_of(f, "fv"); }
 
 static void fused_damage_is_named(void **state) {
@@ -272,7 +279,9 @@ static void fused_damage_is_named(void **state) {
     static const struct {
         void (*break_it)(fixture *f);
         const char *says;
-    } cases[] = {{fused_residual_wrong, "linear_add"}, {fused_output_missing, "output 1 is absent"}, {fused_k_read_later, "'fk' is read by op"}, {fused_alias_wrong, "'glu' may not lie"}};
+    } cases[] = {{fused_residual_wrong, "linear_add"}, {fused_output_missing, "output 1 is absent"}, {fused_k_read_later, "'fk' is read by op"}, {fused_alias_wrong, "'glu' may not lie"},
+                 {fused_factor_is_residual, "overwrites 'blk.0.out', which is another of its inputs"}, {fused_query_is_key, "overwrites 'fq', which is another"},
+                 {fused_value_is_key, "overwrites 'fk', which is another"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f;
         dct_err err = {0};
@@ -280,6 +289,26 @@ static void fused_damage_is_named(void **state) {
         append_fused(&f);
         cases[i].break_it(&f);
         if (dct_graph_check(&f.g, &err) != DCT_BUG || strstr(err.message, cases[i].says) == NULL) fail_msg("case %zu: '%s'", i, err.message);
+        drop(&f);
+    }
+}
+
+/* Ops that work on the run's rows by its n and pos0, given the one row that LAST_ROW leaves. */
+static void rows_are_those_of_the_phase(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        fixture f;
+        dct_err err = {0};
+        trace(&f, false);
+        dct_graph *g = &f.g;
+        dct_value_id kc = id_of(&f, "blk.0.cache_k"), vc = id_of(&f, "blk.0.cache_v"), one = dct_trace_last_row(g, id_of(&f, "blk.0.out"), "one");
+        if (i == 0) dct_trace_kv_store(g, one, one, kc, vc, &f.p, 0);
+        if (i == 1 || i == 2) dct_trace_attn(g, one, kc, vc, &f.p, i == 2, 0, "late");
+        if (i == 3) dct_trace_last_row(g, one, "again");
+        if (i == 4) g->values[g->ids].rows = R - 1, g->values[g->ids].bytes = 64;
+        if (i == 5) g->values[g->pos].rows = R + 1, g->values[g->pos].bytes = 128;
+        const char *says = i < 4 ? "'one' has 1 rows, the phase has 4" : "for each of 4 rows";
+        if (dct_graph_check(g, &err) != DCT_BUG || strstr(err.message, says) == NULL) fail_msg("case %d: '%s'", i, err.message);
         drop(&f);
     }
 }
@@ -311,6 +340,7 @@ int main(void) {
         cmocka_unit_test(good_graphs_pass),       cmocka_unit_test(equal_things_are_found_again), cmocka_unit_test(inputs_are_quantised_once),
         cmocka_unit_test(bytes_are_rounded_to_lines), cmocka_unit_test(damage_is_named),          cmocka_unit_test(legal_aliases_pass),
         cmocka_unit_test(fused_ops_pass),         cmocka_unit_test(fused_damage_is_named),        cmocka_unit_test(memory_failures_stick),
+        cmocka_unit_test(rows_are_those_of_the_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

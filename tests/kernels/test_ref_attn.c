@@ -52,6 +52,12 @@ static void as_stored(dct_dtype type, float *x, uint32_t n) {
     }
 }
 
+static uint64_t cache_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx) {
+    uint64_t bytes = 0;
+    assert_true(dct_kv_bytes(type, n_head_kv, head_dim, n_ctx, &bytes));
+    return bytes;
+}
+
 static problem problem_of(shape s) {
     rng g = {s.pos0 + s.n_head * 100 + s.dk};
     uint32_t n_pos = s.pos0 + s.n, row_k = s.n_head_kv * s.dk, row_v = s.n_head_kv * s.dv;
@@ -62,8 +68,8 @@ static problem problem_of(shape s) {
     p.out = lines((uint64_t)s.n * s.n_head * s.dv * 4);
     uint32_t n_part = (s.n_ctx + DCT_PART_POSITIONS - 1) / DCT_PART_POSITIONS;
     p.parts = lines((uint64_t)s.n * s.n_head * n_part * (s.dv + 2) * 4);
-    p.cache_k = lines(dct_kv_bytes(s.type_k, s.n_head_kv, s.dk, s.n_ctx));
-    p.cache_v = lines(dct_kv_bytes(s.type_v, s.n_head_kv, s.dv, s.n_ctx));
+    p.cache_k = lines(cache_bytes(s.type_k, s.n_head_kv, s.dk, s.n_ctx));
+    p.cache_v = lines(cache_bytes(s.type_v, s.n_head_kv, s.dv, s.n_ctx));
     p.scratch = lines(dct_attn_scratch_bytes(s.n_head, s.n_head_kv, s.dk, s.dv));
     rng_floats(&g, p.q, (uint64_t)s.n * s.n_head * s.dk);
     rng_floats(&g, p.k, (uint64_t)n_pos * row_k);
@@ -244,7 +250,12 @@ static void test_kv_bytes(void **state) {
     assert_int_equal(dct_kv_head_bytes(DCT_TYPE_F16, 3, 1), 128); /* 16 positions, 96 bytes */
     assert_int_equal(dct_kv_head_bytes(DCT_TYPE_F32, 64, 17), 32 * 256);
     assert_int_equal(dct_kv_head_bytes(DCT_TYPE_Q8_0, 64, 100), 112 * (64 + 4));
-    assert_int_equal(dct_kv_bytes(DCT_TYPE_BF16, 3, 64, 16), 3 * 16 * 128);
+    assert_int_equal(cache_bytes(DCT_TYPE_BF16, 3, 64, 16), 3 * 16 * 128);
+    uint64_t bytes = 7; /* sizes that wrap, in each product, are refused and leave the result alone */
+    assert_false(dct_kv_bytes(DCT_TYPE_F16, 1, UINT32_MAX, UINT32_MAX, &bytes));
+    assert_false(dct_kv_bytes(DCT_TYPE_F32, 1, 1u << 31, 1u << 31, &bytes));
+    assert_false(dct_kv_bytes(DCT_TYPE_F16, 1u << 16, 1u << 24, 1u << 24, &bytes));
+    assert_int_equal(bytes, 7);
     assert_true(dct_attn_scratch_bytes(28, 4, 128, 128) >= (DCT_PART_POSITIONS + 128) * sizeof(float));
     assert_int_equal(dct_attn_scratch_bytes(7, 1, 80, 80) % 64, 0);
 }

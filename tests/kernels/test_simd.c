@@ -331,11 +331,17 @@ static void rows(void **state) {
 
 static const dct_dtype kv_types[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
 
+static uint64_t cache_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx) {
+    uint64_t bytes = 0;
+    assert_true(dct_kv_bytes(type, n_head_kv, head_dim, n_ctx, &bytes));
+    return bytes;
+}
+
 static void check_stores(const dct_kernels *ref, const dct_kernels *simd) {
     enum { HEADS = 2, CTX = 40 };
     for (int type = 0; type < 4; type++) {
         for (uint32_t dim = 32; dim <= 128; dim += kv_types[type] == DCT_TYPE_Q8_0 ? 32 : 20) {
-            uint64_t bytes = dct_kv_bytes(kv_types[type], HEADS, dim, CTX);
+            uint64_t bytes = cache_bytes(kv_types[type], HEADS, dim, CTX);
             void *a = new_bytes(bytes), *b = new_bytes(bytes);
             float *x = new_floats(HEADS * dim);
             for (uint32_t pos = 0; pos < CTX; pos++) {
@@ -375,8 +381,8 @@ static const attn_shape attn_shapes[] = {
 /* Positions that no row sees hold what an empty cache might: NaN, so that touching them shows. */
 static void fill_caches(const dct_attn_args *a, uint32_t n_pos, void *k, void *v) {
     float *x = new_floats((uint64_t)a->n_head_kv * (a->dk > a->dv ? a->dk : a->dv));
-    memset(k, 0xff, dct_kv_bytes(a->type_k, a->n_head_kv, a->dk, a->n_ctx));
-    memset(v, 0xff, dct_kv_bytes(a->type_v, a->n_head_kv, a->dv, a->n_ctx));
+    memset(k, 0xff, cache_bytes(a->type_k, a->n_head_kv, a->dk, a->n_ctx));
+    memset(v, 0xff, cache_bytes(a->type_v, a->n_head_kv, a->dv, a->n_ctx));
     for (uint32_t pos = 0; pos < n_pos; pos++) {
         fill(x, (uint64_t)a->n_head_kv * a->dk, USUAL);
         scalar()->store_k(a->type_k, x, a->n_head_kv, a->dk, a->n_ctx, pos, k);
@@ -395,7 +401,7 @@ static void check_attn_shape(const dct_kernels *ref, const dct_kernels *simd, co
     a.n_part = (s->pos0 + s->n + DCT_PART_POSITIONS - 1) / DCT_PART_POSITIONS;
     const uint64_t out_floats = s->n * a.out_stride, part_floats = (uint64_t)s->n * s->n_head * a.n_part * (s->dv + 2);
     float *q = new_floats(s->n * a.q_stride), *out[3], *parts[2];
-    void *k = new_bytes(dct_kv_bytes(type_k, s->n_head_kv, s->dk, s->n_ctx)), *v = new_bytes(dct_kv_bytes(type_v, s->n_head_kv, s->dv, s->n_ctx));
+    void *k = new_bytes(cache_bytes(type_k, s->n_head_kv, s->dk, s->n_ctx)), *v = new_bytes(cache_bytes(type_v, s->n_head_kv, s->dv, s->n_ctx));
     for (int i = 0; i < 3; i++) out[i] = new_floats(out_floats);
     for (int i = 0; i < 2; i++) parts[i] = new_floats(part_floats);
     a.scratch = new_bytes(dct_attn_scratch_bytes(s->n_head, s->n_head_kv, s->dk, s->dv));

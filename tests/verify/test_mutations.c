@@ -1,6 +1,8 @@
 /* A good plan, one thing damaged, exactly one answer. Each row of the table below damages a fresh plan of a tiny model. */
 #include "verify_support.h"
 
+#include "base/size.h"
+
 /* ---- finding things in a plan ---- */
 
 static dct_phase *prefill(bench *b) { return &b->plan->phases[b->plan->phases[0].kind == DCT_PHASE_PREFILL ? 0 : 1]; }
@@ -225,6 +227,18 @@ static void alias_read_later(bench *b) { /* a later norm reads the residual from
     }
 }
 
+static void residual_is_factor(bench *b) { /* the product reads what the sum overwrites */
+    dct_op *op = find_op(decode(b), DCT_OP_LINEAR_ADD);
+    op->in[0] = op->in[2];
+}
+static void query_is_key(bench *b) { find_op(decode(b), DCT_OP_ROPE_KV)->in[1] = find_op(decode(b), DCT_OP_ROPE_KV)->in[0]; }
+static void value_is_key(bench *b) { find_op(prefill(b), DCT_OP_ROPE_KV)->in[2] = find_op(prefill(b), DCT_OP_ROPE_KV)->in[1]; }
+static void key_read_later(bench *b) { /* k is rotated in its own bytes; an op behind still wants it */
+    dct_phase *phase = decode(b);
+    dct_op *rope = find_op(phase, DCT_OP_ROPE_KV);
+    phase->graph.ops[id_of(phase, rope) + 1].in[0] = rope->in[1];
+}
+
 static void value_unaligned(bench *b) { decode(b)->places[find_op(decode(b), DCT_OP_NORM_QUANT)->out[0]].offset += 4; }
 static void weight_unaligned(bench *b) { b->plan->weights[0].offset += 32; }
 static void cache_unaligned(bench *b) { b->plan->caches[1].offset += 16; }
@@ -246,6 +260,25 @@ static void scratch_for_one_worker(bench *b) {
     dct_value *v = &phase->graph.values[phase->scratch[id_of(phase, find_op(phase, DCT_OP_LINEAR_GLU))]];
     v->bytes /= v->rows;
     v->rows = 1;
+}
+static dct_value *glu_scratch(bench *b) {
+    dct_phase *phase = decode(b);
+    return &phase->graph.values[phase->scratch[id_of(phase, find_op(phase, DCT_OP_LINEAR_GLU))]];
+}
+static void scratch_one_long_row(bench *b) { /* bytes enough, but the second worker's row begins behind them */
+    dct_value *v = glu_scratch(b);
+    v->cols *= v->rows;
+    v->rows = 1;
+}
+static void scratch_rows_of_a_byte(bench *b) { /* all workers in one line */
+    dct_value *v = glu_scratch(b);
+    v->rows *= v->cols;
+    v->cols = 1;
+}
+static void scratch_unaligned(bench *b) { /* the second worker's row begins inside a line */
+    dct_value *v = glu_scratch(b);
+    v->cols += 4;
+    v->bytes = dct_round_up((uint64_t)v->cols * v->rows, 64);
 }
 static void scratch_is_a_value(bench *b) {
     dct_phase *phase = decode(b);
@@ -298,6 +331,49 @@ static void item_names_less(bench *b) { /* the logits reach over the end of thei
     ids[1].bytes += 64;
 }
 
+static dct_item *item_named(bench *b, dct_region region, const char *name) {
+    for (uint32_t i = 0; i < b->plan->n_items; i++) {
+        if (b->plan->items[i].region == region && strcmp(b->plan->items[i].name, name) == 0) return &b->plan->items[i];
+    }
+    fail_msg("no item '%s'", name);
+    return NULL;
+}
+static void move_persistent(bench *b, uint64_t from, uint64_t to) { /* in all phases */
+    for (uint32_t i = 0; i < b->plan->n_phases; i++) {
+        const dct_phase *phase = &b->plan->phases[i];
+        for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+            if (phase->places[v].region == DCT_REGION_PERSISTENT && phase->places[v].offset == from) phase->places[v].offset = to;
+        }
+    }
+}
+static void ids_in_sampler(bench *b) {
+    move_persistent(b, prefill(b)->places[prefill(b)->graph.ids].offset, item_named(b, DCT_REGION_PERSISTENT, "sampler")->offset);
+}
+static void pos_in_sampler(bench *b) {
+    move_persistent(b, prefill(b)->places[prefill(b)->graph.pos].offset, item_named(b, DCT_REGION_PERSISTENT, "sampler")->offset);
+}
+static void logits_item_renamed(bench *b) { strcpy(item_named(b, DCT_REGION_PERSISTENT, DCT_ITEM_LOGITS)->name, "timeline"); }
+static void table_item_is_sampler(bench *b) { /* the engine would bind the sampler's state over the table */
+    dct_item *table = item_named(b, DCT_REGION_PERSISTENT, "rotary table 0"), *sampler = item_named(b, DCT_REGION_PERSISTENT, "sampler");
+    strcpy(sampler->name, table->name);
+    strcpy(table->name, "sampler");
+}
+static void two_of_a_name(bench *b) { strcpy(item_named(b, DCT_REGION_PERSISTENT, "page rounding")->name, "sampler"); }
+static void outside_in_kv(bench *b) { /* counted everywhere, but no part of the caches */
+    dct_plan *plan = b->plan;
+    dct_item *items = dct_arena_array(&b->arena, plan->n_items + 1, sizeof *items);
+    assert_non_null(items);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_items; i++) {
+        if (plan->items[i].region == DCT_REGION_PERSISTENT && n == i) items[n++] = (dct_item){.region = DCT_REGION_KV, .name = "aside", .bytes = 4096, .outside = true};
+        items[n++] = plan->items[i];
+    }
+    plan->items = items;
+    plan->n_items = n;
+    plan->outside_bytes += 4096;
+    plan->m_max_bytes += 4096;
+}
+
 static void m_max_less(bench *b) { b->plan->m_max_bytes--; }
 static void reserve_less(bench *b) { b->plan->reserve_bytes -= 4096; b->plan->m_max_bytes -= 4096; }
 static void region_shifted(bench *b) { b->plan->region_offset[DCT_REGION_ARENA] -= 4096; }
@@ -329,6 +405,13 @@ static void rows_less(bench *b) { prefill(b)->rows--; }
 static void ubatch_more(bench *b) { b->plan->bounds.ubatch *= 2; }
 static void two_of_a_kind(bench *b) { b->plan->phases[1].kind = b->plan->phases[0].kind; b->plan->bounds.ubatch = b->plan->bounds.slots = 1; b->plan->phases[0].rows = b->plan->phases[0].graph.rows = 1; }
 static void no_phases(bench *b) { b->plan->n_phases = 0; }
+static void only_one_phase(bench *b) { b->plan->n_phases = 1; }
+static void only_decode(bench *b) {
+    b->plan->phases[0] = *decode(b);
+    b->plan->n_phases = 1;
+}
+static void logits_none(bench *b) { b->plan->bounds.logits = DCT_LOGITS_NONE; }
+static void no_logits(bench *b) { decode(b)->graph.logits = DCT_NONE; }
 
 static const struct damage {
     const char *name;
@@ -348,24 +431,29 @@ static const struct damage {
     ROW(WAIT_INVALID, wait_for_itself), ROW(WAIT_INVALID, wait_for_later), ROW(WAIT_INVALID, wait_out_of_list), ROW(WAIT_INVALID, wait_unused),
     ROW(WORKERS_INVALID, no_workers), ROW(WORKERS_INVALID, too_many_workers), ROW(WORKERS_INVALID, worker_beyond), ROW(WORKERS_INVALID, worker_wraps),
     ROW(OVERLAP, output_over_input), ROW(OVERLAP, two_outputs_share), ROW(OVERLAP, scratch_over_output), ROW(OVERLAP, over_residual),
-    ROW(OVERLAP, ids_over_pos), ROW(OVERLAP, phases_mix_roles), ROW(OVERLAP, ids_over_table), ROW(OVERLAP, table_elsewhere),
+    ROW(OVERLAP, ids_over_pos), ROW(OVERLAP, ids_over_table), ROW(OVERLAP, table_elsewhere),
     ROW(ALIAS_INVALID, alias_not_allowed), ROW(ALIAS_INVALID, alias_elsewhere), ROW(ALIAS_INVALID, alias_read_later),
+    ROW(ALIAS_INVALID, residual_is_factor), ROW(ALIAS_INVALID, query_is_key), ROW(ALIAS_INVALID, value_is_key), ROW(ALIAS_INVALID, key_read_later),
     ROW(ALIGNMENT, value_unaligned), ROW(ALIGNMENT, weight_unaligned), ROW(ALIGNMENT, cache_unaligned),
     ROW(OUT_OF_REGION, value_beyond), ROW(OUT_OF_REGION, value_wraps), ROW(OUT_OF_REGION, value_in_kv), ROW(OUT_OF_REGION, logits_in_arena),
     ROW(OUT_OF_REGION, weight_beyond), ROW(OUT_OF_REGION, cache_beyond),
     ROW(SIZE_WRONG, value_too_small), ROW(SIZE_WRONG, value_too_large), ROW(SIZE_WRONG, table_too_small),
-    ROW(SCRATCH_WRONG, no_scratch), ROW(SCRATCH_WRONG, scratch_for_one_worker), ROW(SCRATCH_WRONG, scratch_is_a_value), ROW(SCRATCH_WRONG, scratch_out_of_range),
+    ROW(SCRATCH_WRONG, no_scratch), ROW(SCRATCH_WRONG, scratch_for_one_worker), ROW(SCRATCH_WRONG, scratch_one_long_row), ROW(SCRATCH_WRONG, scratch_rows_of_a_byte),
+    ROW(SCRATCH_WRONG, scratch_unaligned), ROW(SCRATCH_WRONG, scratch_is_a_value), ROW(SCRATCH_WRONG, scratch_out_of_range),
     ROW(WEIGHT_WRONG, weights_share), ROW(WEIGHT_WRONG, weight_bytes), ROW(WEIGHT_WRONG, weight_type), ROW(WEIGHT_WRONG, weight_name),
     ROW(WEIGHT_WRONG, weight_rows), ROW(WEIGHT_WRONG, weight_place),
     ROW(KV_WRONG, caches_share), ROW(KV_WRONG, cache_context), ROW(KV_WRONG, cache_type), ROW(KV_WRONG, cache_bytes), ROW(KV_WRONG, cache_twice),
     ROW(ITEMS_WRONG, item_too_large), ROW(ITEMS_WRONG, item_too_small), ROW(ITEMS_WRONG, item_overlaps), ROW(ITEMS_WRONG, item_missing),
-    ROW(ITEMS_WRONG, items_unsorted), ROW(ITEMS_WRONG, item_names_less),
+    ROW(ITEMS_WRONG, items_unsorted), ROW(ITEMS_WRONG, item_names_less), ROW(ITEMS_WRONG, ids_in_sampler), ROW(ITEMS_WRONG, pos_in_sampler),
+    ROW(ITEMS_WRONG, logits_item_renamed), ROW(ITEMS_WRONG, table_item_is_sampler), ROW(ITEMS_WRONG, two_of_a_name), ROW(ITEMS_WRONG, outside_in_kv),
+    ROW(ITEMS_WRONG, phases_mix_roles),
     ROW(ENVELOPE_WRONG, m_max_less), ROW(ENVELOPE_WRONG, reserve_less), ROW(ENVELOPE_WRONG, region_shifted), ROW(ENVELOPE_WRONG, region_not_pages),
     ROW(ENVELOPE_WRONG, outside_less),
     ROW(CERTIFICATE_WRONG, load_less), ROW(CERTIFICATE_WRONG, load_understated), ROW(CERTIFICATE_WRONG, height_less), ROW(CERTIFICATE_WRONG, optimal_flipped), ROW(CERTIFICATE_WRONG, witness_short),
     ROW(CERTIFICATE_WRONG, witness_twice), ROW(CERTIFICATE_WRONG, witness_out_of_range), ROW(CERTIFICATE_WRONG, buffers_less),
     ROW(BOUNDS_WRONG, context_more), ROW(BOUNDS_WRONG, no_threads), ROW(BOUNDS_WRONG, no_output), ROW(BOUNDS_WRONG, cache_type_none),
     ROW(BOUNDS_WRONG, rows_less), ROW(BOUNDS_WRONG, ubatch_more), ROW(BOUNDS_WRONG, two_of_a_kind), ROW(BOUNDS_WRONG, no_phases),
+    ROW(BOUNDS_WRONG, only_one_phase), ROW(BOUNDS_WRONG, only_decode), ROW(BOUNDS_WRONG, logits_none), ROW(BOUNDS_WRONG, no_logits),
 #undef ROW
 };
 enum { N_DAMAGES = sizeof damages / sizeof *damages };

@@ -256,6 +256,21 @@ static void add_region(dct_plan *plan, dct_region region, uint64_t bytes) {
     }
 }
 
+/* The persistent region: an item for each of the inputs and the output, and what is left of the page. */
+static void add_ends(dct_plan *plan, const dct_phase *phase) {
+    const dct_graph *g = &phase->graph;
+    const struct { const char *name; dct_value_id id; } ends[] = {{DCT_ITEM_IDS, g->ids}, {DCT_ITEM_POS, g->pos}, {DCT_ITEM_LOGITS, root_of(g, g->logits)}};
+    uint64_t at = 0, bytes;
+    for (int i = 0; i <= 3; i++, at += bytes) {
+        bytes = i < 3 ? g->values[ends[i].id].bytes : 4096 - at;
+        plan->items[plan->n_items] = (dct_item){.region = DCT_REGION_PERSISTENT, .offset = at, .bytes = bytes};
+        snprintf(plan->items[plan->n_items++].name, sizeof plan->items->name, "%s", i < 3 ? ends[i].name : "page rounding");
+    }
+    plan->region_offset[DCT_REGION_PERSISTENT] = plan->reserve_bytes;
+    plan->region_bytes[DCT_REGION_PERSISTENT] = 4096;
+    plan->reserve_bytes += 4096;
+}
+
 static void make_plan(world *w) {
     dct_plan *plan = &w->plan;
     dct_phase *phase = phase_of(w);
@@ -265,7 +280,7 @@ static void make_plan(world *w) {
     phase->kind = DCT_PHASE_DECODE;
     phase->rows = 1;
     strcpy(phase->name, "random");
-    plan->items = dct_arena_array(&w->arena, DCT_REGION_COUNT, sizeof *plan->items);
+    plan->items = dct_arena_array(&w->arena, DCT_REGION_COUNT + 3, sizeof *plan->items);
     plan->weights = dct_arena_array(&w->arena, g->n_weights, sizeof *plan->weights);
     assert_true(plan->items != NULL && plan->weights != NULL);
     plan->n_weights = g->n_weights;
@@ -285,7 +300,7 @@ static void make_plan(world *w) {
     for (dct_value_id v = 0; v < g->n_values; v++) phase->places[v] = phase->places[root_of(g, v)];
     add_region(plan, DCT_REGION_WEIGHTS, at);
     add_region(plan, DCT_REGION_KV, 0);
-    add_region(plan, DCT_REGION_PERSISTENT, 4096);
+    add_ends(plan, phase);
     add_region(plan, DCT_REGION_ARENA, phase->cert.height_bytes);
     add_region(plan, DCT_REGION_RUNTIME, 4096);
     plan->m_max_bytes = plan->reserve_bytes;
@@ -306,6 +321,9 @@ static void make_world(world *w, uint64_t number) {
 static dct_defect verify(world *w) {
     dct_defect defect;
     dct_err err = {0};
+    w->plan.phases[1] = w->plan.phases[0]; /* a plan has both phases; one graph will do for the two */
+    w->plan.phases[1].kind = DCT_PHASE_PREFILL;
+    w->plan.n_phases = 2;
     dct_status status = dct_verify_alone(&w->plan, &w->arena, &defect, &err);
     assert_int_equal(status == DCT_OK, defect == DCT_DEFECT_NONE);
     return defect;

@@ -34,7 +34,7 @@ static void test_modes(void **state) {
     (void)state;
     static const dct_dtype kv[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
     gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q4_K);
-    for (int logits = DCT_LOGITS_LAST; logits <= DCT_LOGITS_NONE; logits++) {
+    for (int logits = DCT_LOGITS_LAST; logits <= DCT_LOGITS_ALL; logits++) {
         for (int k = 0; k < 4; k++) {
             dct_bounds bounds = small_bounds(2);
             bounds.logits = (dct_logits_mode)logits;
@@ -91,7 +91,7 @@ static void test_memory_fails(void **state) {
         dct_arena work;
         dct_arena_init(&work, 0);
         work.fail_at = k;
-        dct_status status = dct_verify(b.plan, &b.model, &b.hp, b.traced, b.plan->n_phases, &work, &checked, &defect, &err);
+        dct_status status = dct_verify(b.plan, &b.model, &b.hp, b.traced, b.plan->n_phases, &work, &work, &checked, &defect, &err);
         bool done = status == DCT_OK;
         if (!done) {
             assert_int_equal(status, DCT_NO_FIT);

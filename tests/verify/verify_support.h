@@ -35,9 +35,7 @@ static inline dct_bounds small_bounds(uint32_t threads) {
 static inline void bench_trace(bench *b) {
     dct_err err = {0};
     for (uint32_t i = 0; i < b->plan->n_phases; i++) {
-        const dct_bounds *w = &b->bounds;
-        dct_trace_params trace = {.kind = b->plan->phases[i].kind, .rows = b->plan->phases[i].rows, .n_ctx = w->n_ctx,
-                                  .type_k = w->type_k, .type_v = w->type_v, .logits = w->logits};
+        dct_trace_params trace = dct_trace_params_of(&b->bounds, b->plan->phases[i].kind);
         if (dct_arch_trace(&b->model, &b->hp, &trace, &b->arena, &b->traced[i], &err) != DCT_OK) fail_msg("%s", err.message);
     }
 }
@@ -71,7 +69,7 @@ static inline dct_defect bench_verify(bench *b, dct_err *err) {
     dct_checked_plan *checked = NULL;
     dct_defect defect = DCT_DEFECT_COUNT;
     memset(err, 0, sizeof *err);
-    dct_status status = dct_verify(b->plan, &b->model, &b->hp, b->traced, b->plan->n_phases, &b->arena, &checked, &defect, err);
+    dct_status status = dct_verify(b->plan, &b->model, &b->hp, b->traced, b->plan->n_phases, &b->arena, &b->arena, &checked, &defect, err);
     if (status == DCT_OK) {
         assert_int_equal(defect, DCT_DEFECT_NONE);
         assert_ptr_equal(dct_checked_plan_get(checked), b->plan);
