@@ -3,9 +3,9 @@
  * exec/pool holds the workers. The caller's thread is worker 0. Waiting workers spin briefly, then sleep on a futex; a
  * process that does nothing costs nothing.
  *
- * How a step is run by the workers: its control word holds (epoch, next piece); a worker claims a piece by compare-and-swap,
- * which fails once the epoch moved on, so a worker that was descheduled for a long time can never run a piece of an old
- * step. Nobody waits for such a worker: run() returns when the last step is complete.
+ * How a step is run by the workers: its gate (exec/gate.h) holds the number of the run and the next piece; a worker claims a
+ * piece by compare-and-swap, which fails once the run moved on, so a worker that was descheduled for a long time can never
+ * run a piece of an old run. Nobody waits for such a worker: dct_exec_run returns when the last step is complete.
  */
 #ifndef DCT_EXEC_EXEC_H
 #define DCT_EXEC_EXEC_H

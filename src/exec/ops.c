@@ -21,6 +21,7 @@ enum {
     PREFILL_ROWS = 64,    /* and the rows of one kernel call stay there too */
     LINE_FLOATS = 16,     /* floats in a cache line */
     MIN_LINES = 256,      /* of an elementwise piece */
+    MAX_LINES = 1 << 20,  /* so that kernels can count its elements */
     KV_BLOCK = 16
 };
 
@@ -34,10 +35,11 @@ static range cut(uint32_t n, uint32_t n_pieces, uint32_t piece) {
 }
 
 /* Pieces for n things when one piece should hold at least `least`. */
-static uint32_t pieces_of(const dct_op_run *run, uint32_t n, uint32_t least) {
-    uint32_t wanted = PIECES_A_WORKER * run->n_workers, most = n / least;
-    uint32_t n_pieces = min_u32(wanted, most);
-    return n_pieces == 0 ? 1 : n_pieces;
+static uint32_t pieces_of(const dct_op_run *run, uint64_t n, uint32_t least) {
+    uint32_t wanted = PIECES_A_WORKER * run->n_workers;
+    uint64_t most = n / least;
+    if (most == 0) return 1;
+    return most < wanted ? (uint32_t)most : wanted;
 }
 
 static const dct_value *value_in(const dct_op_run *run, uint32_t i) { return &run->graph->values[run->op->in[i]]; }
@@ -62,8 +64,15 @@ static uint32_t linear_pieces(const dct_op_run *run, uint32_t n_tiles) {
     return by_size > by_workers ? by_size : by_workers;
 }
 
-/* y (and residual) begin at row 0, output row 0; y_stride in floats. */
-static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, float *y, uint64_t y_stride, const float *bias, const float *residual) {
+/* Where a product goes: row 0, output row `first_row` of it; y_stride in floats. residual is laid as y, or NULL. */
+typedef struct output {
+    float *y;
+    uint64_t y_stride;
+    uint32_t first_row;
+    const float *residual;
+} output;
+
+static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, const float *bias, output to) {
     const dct_weight *w = weight_in(run, weight);
     const dct_value *x = value_in(run, 0);
     uint64_t x_stride = dct_value_row_bytes(x);
@@ -72,7 +81,8 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, fl
         dct_linear_args args = {
             .type = w->type, .m = w->n_rows, .k = w->n_cols, .w = run->in[weight],
             .x = (const char *)run->in[0] + row * x_stride, .x_stride = x_stride, .n = min_u32(n - row, PREFILL_ROWS),
-            .y = y + row * y_stride, .y_stride = y_stride, .bias = bias, .residual = residual == NULL ? NULL : residual + row * y_stride,
+            .y = to.y + row * to.y_stride, .y_stride = to.y_stride, .first_row = to.first_row, .bias = bias,
+            .residual = to.residual == NULL ? NULL : to.residual + row * to.y_stride,
         };
         run->kernels->linear[w->type](&args, tiles.begin, tiles.end);
     }
@@ -81,7 +91,7 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, fl
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1));
     const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
-    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), run->out[0], value_out(run, 0)->cols, bias, residual);
+    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), bias, (output){run->out[0], value_out(run, 0)->cols, 0, residual});
 }
 
 enum { MULTI = 3 };
@@ -102,7 +112,7 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
         uint32_t n = tiles_of(weight_in(run, 1 + i));
         uint32_t begin = want.begin > first ? want.begin - first : 0, end = want.end > first ? min_u32(want.end - first, n) : 0;
         const float *bias = has_in(run, 1 + MULTI + i) ? run->in[1 + MULTI + i] : NULL;
-        if (begin < end) linear_tiles(run, 1 + i, (range){begin, end}, run->out[i], value_out(run, i)->cols, bias, NULL);
+        if (begin < end) linear_tiles(run, 1 + i, (range){begin, end}, bias, (output){run->out[i], value_out(run, i)->cols, 0, NULL});
         first += n;
     }
 }
@@ -111,16 +121,15 @@ static uint32_t glu_groups(const dct_op_run *run) {
     return (uint32_t)dct_div_up(tiles_of(weight_in(run, 1)), dct_glu_tiles(value_in(run, 0)->rows));
 }
 
-/* One group of tiles: gate and up go to the scratch, rows of them close together, and from there to the output. Kernels count y from
- * output row 0 of the weight, so the scratch is shifted left by the group's first row. */
+/* One group of tiles: gate and up go to the scratch, which holds the rows of this group alone, and from there to the output. */
 static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
     uint32_t group = dct_glu_tiles(value_in(run, 0)->rows), n = rows_of(run, value_in(run, 0)), width = group * DCT_TILE_ROWS;
     range tiles = {piece * group, min_u32((piece + 1) * group, tiles_of(w))};
     uint32_t first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
     float *gate = run->scratch, *up = gate + (uint64_t)n * width;
-    linear_tiles(run, 1, tiles, (float *)((uintptr_t)gate - first * sizeof(float)), width, NULL, NULL);
-    linear_tiles(run, 2, tiles, (float *)((uintptr_t)up - first * sizeof(float)), width, NULL, NULL);
+    linear_tiles(run, 1, tiles, NULL, (output){gate, width, first, NULL});
+    linear_tiles(run, 2, tiles, NULL, (output){up, width, first, NULL});
     for (uint32_t t = 0; t < n; t++)
         run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m, row_f32(run->out[0], value_out(run, 0), t) + first);
 }
@@ -272,23 +281,32 @@ static void attn_merge_piece(const dct_op_run *run, uint32_t piece) {
 
 /* ---- elementwise ---- */
 
-/* Whole lines, so that pieces begin aligned and share none. */
-static uint32_t element_lines(const dct_op_run *run) {
+/* Rows times columns may pass 32 bits. */
+static uint64_t element_count(const dct_op_run *run) {
     const dct_value *x = value_in(run, 0);
-    return (uint32_t)dct_div_up((uint64_t)rows_of(run, x) * x->cols, LINE_FLOATS);
+    return (uint64_t)rows_of(run, x) * x->cols;
 }
 
-static uint32_t element_pieces(const dct_op_run *run) { return pieces_of(run, element_lines(run), MIN_LINES); }
+/* Whole lines, so that pieces begin aligned and share none. */
+static uint64_t element_lines(const dct_op_run *run) { return dct_div_up(element_count(run), LINE_FLOATS); }
 
+static uint32_t element_pieces(const dct_op_run *run) {
+    uint32_t by_workers = pieces_of(run, element_lines(run), MIN_LINES), by_size = (uint32_t)dct_div_up(element_lines(run), MAX_LINES);
+    return by_size > by_workers ? by_size : by_workers;
+}
+
+/* Pieces of equal size, the first `rest` a line longer, so that no product of large numbers is needed. */
 static void element_piece(const dct_op_run *run, uint32_t piece) {
-    const dct_value *x = value_in(run, 0);
-    range lines = cut(element_lines(run), element_pieces(run), piece);
-    range e = {lines.begin * LINE_FLOATS, min_u32(lines.end * LINE_FLOATS, rows_of(run, x) * x->cols)};
-    const float *a = (const float *)run->in[0] + e.begin, *b = has_in(run, 1) ? (const float *)run->in[1] + e.begin : NULL;
-    float *out = (float *)run->out[0] + e.begin;
-    if (run->op->kind == DCT_OP_ADD) run->kernels->add(a, b, e.end - e.begin, out);
-    else if (run->op->kind == DCT_OP_GLU) run->kernels->glu((int)run->op->p.act, a, b, e.end - e.begin, out);
-    else run->kernels->softcap(a, e.end - e.begin, run->op->p.softcap, out);
+    uint64_t n_lines = element_lines(run), n_pieces = element_pieces(run), each = n_lines / n_pieces, rest = n_lines % n_pieces;
+    uint64_t line = piece * each + (piece < rest ? piece : rest), begin = line * LINE_FLOATS;
+    uint64_t end = (line + each + (piece < rest)) * LINE_FLOATS;
+    if (end > element_count(run)) end = element_count(run);
+    uint32_t n = (uint32_t)(end - begin);
+    const float *a = (const float *)run->in[0] + begin, *b = has_in(run, 1) ? (const float *)run->in[1] + begin : NULL;
+    float *out = (float *)run->out[0] + begin;
+    if (run->op->kind == DCT_OP_ADD) run->kernels->add(a, b, n, out);
+    else if (run->op->kind == DCT_OP_GLU) run->kernels->glu((int)run->op->p.act, a, b, n, out);
+    else run->kernels->softcap(a, n, run->op->p.softcap, out);
 }
 
 /* ---- the two questions ---- */

@@ -46,8 +46,8 @@ uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx); /
 bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint64_t *out) DCT_MUST_CHECK;
 
 /* A product for tiles [tile_begin, tile_end) of W[m, k] and n rows. x: q8 rows (quantised W) or f32 rows (float W), row t at
- * x + t*x_stride BYTES. y[t*y_stride + r], f32, y_stride in FLOATS; only r < m is written. bias f32[m] or NULL;
- * residual: NULL, or f32 laid as y (may be y itself). */
+ * x + t*x_stride BYTES. Output row r goes to y[t*y_stride + r - first_row], f32, y_stride in FLOATS; only r < m is written.
+ * bias f32[m] or NULL; residual: NULL, or f32 laid as y (may be y itself). */
 typedef struct dct_linear_args {
     dct_dtype type;
     uint32_t m, k;
@@ -57,6 +57,7 @@ typedef struct dct_linear_args {
     uint32_t n;
     float *y;
     uint64_t y_stride;
+    uint32_t first_row;  /* y begins here: at most 16 * tile_begin */
     const float *bias;
     const float *residual;
 } dct_linear_args;

@@ -21,7 +21,7 @@ static const void *x_row(const dct_linear_args *a, uint32_t t) { return (const c
 /* y of rows t0..t0+n-1 at output `out` from the finished sums. */
 static void finish(const dct_linear_args *a, uint32_t out, uint32_t t0, uint32_t n, const float *sums) {
     for (uint32_t t = 0; t < n; t++) {
-        uint64_t at = (t0 + t) * a->y_stride + out;
+        uint64_t at = (t0 + t) * a->y_stride + (out - a->first_row);
         float y = sums[t];
         if (a->bias != NULL) y = y + a->bias[out];
         if (a->residual != NULL) y = a->residual[at] + y;

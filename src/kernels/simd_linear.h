@@ -194,8 +194,9 @@ V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) { return wide ? v16i_
 
 enum { PREFETCH_BYTES = 1536 }; /* how far ahead of what is read; see bench/kernels */
 
-V_INLINE void prefetch(const uint8_t *p, uint64_t bytes) {
-    for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch(p + line);
+/* An address, not a pointer: it may lie behind the end of the weights. */
+V_INLINE void prefetch(uintptr_t at, uint64_t bytes) {
+    for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch((const void *)(at + line));
 }
 
 /* One group: words c_begin..c_end of half h; g is its number in the unit. */
@@ -220,7 +221,7 @@ V_INLINE v16f tile_times_row(dct_dtype type, const dct_linear_args *a, const uin
     v16f acc = v16f_zero();
     for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type)) {
         uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit;
-        prefetch(unit + PREFETCH_BYTES, unit_bytes_of(type));
+        prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type));
 #pragma GCC unroll 1
         for (uint32_t h = 0; h < here; h += 2) { /* an even half and an odd one, so that nibbles know their place */
             acc = add_half(type, unit, a, done, h, acc);
@@ -269,7 +270,7 @@ V_INLINE void unpack(dct_dtype type, const uint8_t *tile, uint32_t first, uint32
     for (uint32_t at = 0; at < n; at += 2) {
         const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (h == 0) prefetch(unit + PREFETCH_BYTES, unit_bytes_of(type));
+        if (h == 0) prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type));
         unpack_half(type, unit, h, at, out);
         unpack_half(type, unit, h + 1, at + 1, out);
     }
