@@ -72,7 +72,9 @@ typedef void dctms_write_fn(void *ctx, const char *text, size_t n);
 
 DCTMS_API const char *dctms_version(void);
 DCTMS_API const char *dctms_status_text(dctms_status status);
-DCTMS_API const char *dctms_kernels_name(void); /* "avx512-vnni", "avx2", "scalar", ... */
+/* The instruction set in use: "avx512-vnni", "avx2", "scalar", ... The environment variable DCTMS_ISA lowers it to the set it names; a name that
+ * is unknown, or that this processor lacks, is no error: look here what came of it. */
+DCTMS_API const char *dctms_kernels_name(void);
 
 /* ---- model ---- */
 
@@ -106,7 +108,6 @@ typedef struct dctms_plan_params {
     dctms_logits logits;
     uint64_t memory_budget;    /* bytes; 0: none. Else the largest ubatch that fits */
     uint64_t pack_nodes;       /* 0: default */
-    const char *profile_path;  /* a cost profile written by calibrate; NULL: built in */
 } dctms_plan_params;
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 
@@ -131,7 +132,7 @@ typedef struct dctms_plan_info {
     double compile_ms;
     bool optimal; /* every phase */
 } dctms_plan_info;
-DCTMS_API dctms_status dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
+DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 
 /* ---- session ---- */
 
@@ -142,6 +143,7 @@ typedef struct dctms_session_params {
     dctms_alloc alloc;  /* DYNAMIC: unfused graph, one malloc and free per tensor, KV grown by 256: for comparison */
     bool mlock;         /* pin the reservation; failing is fatal */
     bool force;         /* start even when M_max exceeds the available memory */
+    bool whole_process; /* the process is this session: DCTMS_NO_FIT when program, libraries, heap and stack hold more than M_max has for them */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes of weights loaded; may be NULL */
     void *progress_ctx;
 } dctms_session_params;
@@ -172,13 +174,20 @@ DCTMS_API const float *dctms_session_logits(const dctms_session *session);
 DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, uint32_t row);
 DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
 
-/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. */
+/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. `text` may be dctms_session_prompt_buffer. */
 DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special, dctms_error *err);
 
 typedef struct dctms_chat_message {
     const char *role; /* "system", "user", "assistant" */
     const char *content;
 } dctms_chat_message;
+
+/* Planned memory for the text of a prompt: as many bytes as N tokens can have at most. It lies over what steps use: fill it right before the prompt. */
+DCTMS_API char *dctms_session_prompt_buffer(dctms_session *session, size_t *bytes);
+
+/* What the file has for chats; set_chat_template does not change it. */
+typedef enum dctms_template { DCTMS_TEMPLATE_NONE, DCTMS_TEMPLATE_UNKNOWN, DCTMS_TEMPLATE_KNOWN } dctms_template;
+DCTMS_API dctms_template dctms_session_file_template(const dctms_session *session);
 
 /* "" means the file's own template, recognised; otherwise a family's name. Fails when neither is known, listing the names. */
 DCTMS_API dctms_status dctms_session_set_chat_template(dctms_session *session, const char *name, dctms_error *err);
@@ -223,8 +232,9 @@ DCTMS_API dctms_status dctms_session_generate(dctms_session *session, const dctm
 DCTMS_API const dctms_token *dctms_session_generated(const dctms_session *session, uint32_t *n);
 DCTMS_API const char *dctms_session_text(const dctms_session *session, size_t *n); /* the whole answer, kept in planned memory */
 
-/* May be called from a signal handler. */
+/* Stops what runs, or what runs next; may be called from a signal handler. The other forgets a request that nothing has seen. */
 DCTMS_API void dctms_session_interrupt(dctms_session *session);
+DCTMS_API void dctms_session_clear_interrupt(dctms_session *session);
 
 typedef struct dctms_memory {
     uint64_t m_max_bytes, vm_hwm_bytes, vm_peak_bytes, vm_size_bytes, rss_anon_bytes, vm_swap_bytes;

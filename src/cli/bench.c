@@ -105,39 +105,140 @@ typedef struct bench_context {
     bool first;
 } bench_context;
 
+/* ---- output: one list of named values for all formats ---- */
+
+typedef struct field {
+    const char *name;
+    const char *text; /* NULL: a number */
+    double number;
+    int digits;       /* after the point */
+} field;
+
+enum { N_FIELDS = 23 };
+
+static const char *cache_type(const char *given) { return given != NULL ? given : "f16"; }
+
+/* Counts below 2^53 are exact. */
+static void fill_fields(const bench_context *c, const bench_test *t, const bench_stats *s, const dctms_memory *m, const char *label, field out[N_FIELDS]) {
+    const field all[N_FIELDS] = {
+        {"model_filename", cli_model_path(c->o), 0, 0},
+        {"model_type", label, 0, 0},
+        {"model_size", NULL, (double)c->model.tensor_bytes, 0},
+        {"model_n_params", NULL, (double)c->model.n_params, 0},
+        {"backends", dctms_kernels_name(), 0, 0},
+        {"n_ubatch", NULL, c->plan.ubatch, 0},
+        {"n_threads", NULL, c->plan.threads, 0},
+        {"type_k", cache_type(c->o->type_k), 0, 0},
+        {"type_v", cache_type(c->o->type_v), 0, 0},
+        {"n_prompt", NULL, t->n_prompt, 0},
+        {"n_gen", NULL, t->n_gen, 0},
+        {"n_depth", NULL, c->o->depth, 0},
+        {"avg_ns", NULL, s->mean_ns, 0},
+        {"stddev_ns", NULL, s->stddev_ns, 0},
+        {"avg_ts", NULL, s->mean_ts, 4},
+        {"stddev_ts", NULL, s->stddev_ts, 4},
+        {"p50_ms", NULL, s->p50_ms, 4},
+        {"p95_ms", NULL, s->p95_ms, 4},
+        {"p99_ms", NULL, s->p99_ms, 4},
+        {"max_ms", NULL, s->max_ms, 4},
+        {"cv", NULL, s->cv, 5},
+        {"m_max_bytes", NULL, (double)m->m_max_bytes, 0},
+        {"vm_hwm_bytes", NULL, (double)m->vm_hwm_bytes, 0},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+static const field *field_of(const field *fields, const char *name) {
+    while (strcmp(fields->name, name) != 0) fields++;
+    return fields;
+}
+
+static void print_json_row(const field *fields) {
+    for (uint32_t i = 0; i < N_FIELDS; i++) {
+        cli_print("%s\"%s\": ", i == 0 ? "{" : ", ", fields[i].name);
+        if (fields[i].text != NULL) cli_print_json_string(fields[i].text, strlen(fields[i].text));
+        else cli_print("%.*f", fields[i].digits, fields[i].number);
+    }
+    cli_print("}");
+}
+
+/* Quotes inside a text are doubled. */
+static void print_csv_text(const char *text) {
+    cli_print("\"");
+    for (; *text != '\0'; text++) cli_print(*text == '"' ? "\"\"" : "%c", *text);
+    cli_print("\"");
+}
+
+static void print_csv_row(const field *fields, bool first) {
+    for (uint32_t i = 0; first && i < N_FIELDS; i++) cli_print("%s%s", fields[i].name, i + 1 < N_FIELDS ? "," : "\n");
+    for (uint32_t i = 0; i < N_FIELDS; i++) {
+        if (i > 0) cli_print(",");
+        if (fields[i].text != NULL) print_csv_text(fields[i].text);
+        else cli_print("%.*f", fields[i].digits, fields[i].number);
+    }
+    cli_print("\n");
+}
+
+/* A column of the table shows a field over `unit`; `spread` is the field behind a plus-minus. */
+typedef struct column {
+    const char *title, *name, *spread;
+    double unit;
+    const char *suffix;
+    int digits;
+} column;
+
+#define MIB 1048576.0
+static const column columns[] = {
+    {"model", "model_type", NULL, 1, "", 0}, {"size", "model_size", NULL, MIB, " MiB", 2},  {"params", "model_n_params", NULL, 1e6, " M", 2},
+    {"backend", "backends", NULL, 1, "", 0}, {"threads", "n_threads", NULL, 1, "", 0},      {"test", NULL, NULL, 1, "", 0},
+    {"t/s", "avg_ts", "stddev_ts", 1, "", 2}, {"p50 ms", "p50_ms", NULL, 1, "", 2},         {"p99 ms", "p99_ms", NULL, 1, "", 2},
+    {"M_max MiB", "m_max_bytes", NULL, MIB, "", 2}, {"observed MiB", "vm_hwm_bytes", NULL, MIB, "", 2},
+};
+enum { N_COLUMNS = sizeof columns / sizeof *columns };
+
+static void print_md_head(const field *fields) {
+    for (uint32_t i = 0; i < N_COLUMNS; i++) cli_print("| %s ", columns[i].title);
+    cli_print("|\n");
+    for (uint32_t i = 0; i < N_COLUMNS; i++) cli_print(columns[i].name != NULL && field_of(fields, columns[i].name)->text != NULL ? "| --- " : "| ---: ");
+    cli_print("|\n");
+}
+
+static void print_md_row(const field *fields, const char *test) {
+    for (uint32_t i = 0; i < N_COLUMNS; i++) {
+        const column *c = &columns[i];
+        const field *f = c->name != NULL ? field_of(fields, c->name) : NULL;
+        if (f == NULL) cli_print("| %s ", test);
+        else if (f->text != NULL) cli_print("| %s ", f->text);
+        else if (c->spread != NULL) cli_print("| %.*f ± %.*f ", c->digits, f->number, c->digits, field_of(fields, c->spread)->number);
+        else cli_print("| %.*f%s ", c->digits, f->number / c->unit, c->suffix);
+    }
+    cli_print("|\n");
+}
+
 static void print_row(bench_context *c, const bench_test *t, const bench_stats *s, const dctms_memory *m) {
-    char test[48], size[32], label[96];
-    snprintf(test, sizeof test, t->n_prompt > 0 ? "pp%u" : "tg%u", t->n_prompt > 0 ? t->n_prompt : t->n_gen);
-    if (c->o->depth > 0) snprintf(test + strlen(test), sizeof test - strlen(test), " @ d%u", c->o->depth);
+    char test[48], label[96];
+    int n = snprintf(test, sizeof test, t->n_prompt > 0 ? "pp%u" : "tg%u", t->n_prompt > 0 ? t->n_prompt : t->n_gen);
+    if (c->o->depth > 0) snprintf(test + n, sizeof test - (size_t)n, " @ d%u", c->o->depth);
     snprintf(label, sizeof label, "%s %s", c->model.arch, c->model.type_name);
+    field fields[N_FIELDS];
+    fill_fields(c, t, s, m, label, fields);
     if (strcmp(c->format, "md") == 0) {
-        if (c->first) {
-            cli_print("| model | size | params | backend | threads | test | t/s | p50 ms | p99 ms | M_max MiB | observed MiB |\n");
-            cli_print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
-        }
-        snprintf(size, sizeof size, "%.2f MiB", cli_mib(c->model.tensor_bytes));
-        cli_print("| %s | %s | %.2f M | %s | %u | %s | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f |\n", label, size, (double)c->model.n_params * 1e-6,
-                  dctms_kernels_name(), c->plan.threads, test, s->mean_ts, s->stddev_ts, s->p50_ms, s->p99_ms, cli_mib(m->m_max_bytes), cli_mib(m->vm_hwm_bytes));
+        if (c->first) print_md_head(fields);
+        print_md_row(fields, test);
     } else if (strcmp(c->format, "csv") == 0) {
-        if (c->first) cli_print("model_filename,model_type,model_size,model_n_params,backends,n_ubatch,n_threads,type_k,type_v,n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts,p50_ms,p95_ms,p99_ms,max_ms,cv,m_max_bytes,vm_hwm_bytes\n");
-        cli_print("\"%s\",\"%s\",%llu,%llu,%s,%u,%u,%s,%s,%u,%u,%u,%.0f,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f,%.5f,%llu,%llu\n", cli_model_path(c->o), label,
-                  (unsigned long long)c->model.tensor_bytes, (unsigned long long)c->model.n_params, dctms_kernels_name(), c->plan.ubatch, c->plan.threads,
-                  c->o->type_k ? c->o->type_k : "f16", c->o->type_v ? c->o->type_v : "f16", t->n_prompt, t->n_gen, c->o->depth, s->mean_ns, s->stddev_ns,
-                  s->mean_ts, s->stddev_ts, s->p50_ms, s->p95_ms, s->p99_ms, s->max_ms, s->cv, (unsigned long long)m->m_max_bytes, (unsigned long long)m->vm_hwm_bytes);
+        print_csv_row(fields, c->first);
+    } else if (strcmp(c->format, "json") == 0) {
+        cli_print(c->first ? "[\n  " : ",\n  ");
+        print_json_row(fields);
     } else {
-        bool list = strcmp(c->format, "json") == 0;
-        cli_print("%s{\"model_type\": \"%s\", \"model_size\": %llu, \"model_n_params\": %llu, \"backends\": \"%s\", \"n_ubatch\": %u, \"n_threads\": %u, "
-                  "\"type_k\": \"%s\", \"type_v\": \"%s\", \"n_prompt\": %u, \"n_gen\": %u, \"n_depth\": %u, \"avg_ns\": %.0f, \"stddev_ns\": %.0f, "
-                  "\"avg_ts\": %.4f, \"stddev_ts\": %.4f, \"p50_ms\": %.4f, \"p95_ms\": %.4f, \"p99_ms\": %.4f, \"max_ms\": %.4f, \"cv\": %.5f, "
-                  "\"m_max_bytes\": %llu, \"vm_hwm_bytes\": %llu}%s",
-                  list ? (c->first ? "[\n  " : ",\n  ") : "", label, (unsigned long long)c->model.tensor_bytes, (unsigned long long)c->model.n_params,
-                  dctms_kernels_name(), c->plan.ubatch, c->plan.threads, c->o->type_k ? c->o->type_k : "f16", c->o->type_v ? c->o->type_v : "f16", t->n_prompt,
-                  t->n_gen, c->o->depth, s->mean_ns, s->stddev_ns, s->mean_ts, s->stddev_ts, s->p50_ms, s->p95_ms, s->p99_ms, s->max_ms, s->cv,
-                  (unsigned long long)m->m_max_bytes, (unsigned long long)m->vm_hwm_bytes, list ? "" : "\n");
+        print_json_row(fields);
+        cli_print("\n");
     }
     c->first = false;
     cli_flush();
 }
+
+/* ---- the verb ---- */
 
 static int run_tests(dctms_session *session, bench_context *c, const bench_test *tests, uint32_t n_tests) {
     const cli_options *o = c->o;
@@ -165,51 +266,59 @@ static int run_tests(dctms_session *session, bench_context *c, const bench_test 
     return 0;
 }
 
+/* Bounds that hold the deepest test; false after printing a usage error. */
+static bool bench_bounds(const cli_options *o, const bench_test *tests, uint32_t n_tests, dctms_plan_params *pp, uint32_t *longest) {
+    if (!cli_plan_params(o, pp)) return false;
+    uint32_t longest_gen = 1;
+    *longest = o->depth > 0 ? o->depth : 1;
+    for (uint32_t i = 0; i < n_tests; i++) {
+        *longest = tests[i].n_prompt > *longest ? tests[i].n_prompt : *longest;
+        longest_gen = tests[i].n_gen > longest_gen ? tests[i].n_gen : longest_gen;
+    }
+    uint32_t need = o->depth + *longest + longest_gen;
+    pp->n_output = (int32_t)longest_gen;
+    if (pp->n_ctx == 0) pp->n_ctx = need;
+    if (pp->n_ctx >= need) return true;
+    cli_usage("-c %u is too small: depth, prompt and generation need %u", pp->n_ctx, need);
+    return false;
+}
+
 int cli_bench(const cli_options *o) {
     bench_test tests[MAX_TESTS];
-    uint32_t n_tests = 0;
+    uint32_t n_tests = 0, longest;
     bench_context c = {.o = o, .format = o->bench_format != NULL ? o->bench_format : "md", .first = true};
     if (strcmp(c.format, "md") != 0 && strcmp(c.format, "csv") != 0 && strcmp(c.format, "json") != 0 && strcmp(c.format, "jsonl") != 0) {
         return cli_usage("-o: '%s' is none of md, csv, json, jsonl", c.format);
     }
+    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("bench takes one model");
     if (!parse_list(o->bench_prompt != NULL ? o->bench_prompt : "512", true, tests, &n_tests)) return cli_usage("-p: a list of numbers is expected");
     if (!parse_list(o->bench_gen != NULL ? o->bench_gen : "128", false, tests, &n_tests)) return cli_usage("-n: a list of numbers is expected");
+    if (n_tests == 0) return cli_usage("-p and -n leave nothing to measure");
     if (o->repetitions < 1 || o->repetitions > MAX_REPETITIONS) return cli_usage("-r: 1 to %d", MAX_REPETITIONS);
-    dctms_plan_params pp;
-    if (!cli_plan_params(o, &pp)) return DCT_USAGE;
     if (o->depth > MAX_PROMPT) return cli_usage("-d: at most %d", MAX_PROMPT);
+    cli_modes modes;
+    dctms_plan_params pp;
+    if (!cli_parse_modes(o, &modes) || !bench_bounds(o, tests, n_tests, &pp, &longest)) return DCT_USAGE;
     step_ms = dct_os_map(MAX_STEPS * sizeof *step_ms);
-    uint32_t longest = o->depth > 0 ? o->depth : 1, longest_gen = 1;
-    for (uint32_t i = 0; i < n_tests; i++) {
-        longest = tests[i].n_prompt > longest ? tests[i].n_prompt : longest;
-        longest_gen = tests[i].n_gen > longest_gen ? tests[i].n_gen : longest_gen;
-    }
     prompt = dct_os_map(longest * sizeof *prompt);
-    if (step_ms == NULL || prompt == NULL) return cli_usage("no memory for the times");
-    pp.n_output = (int32_t)longest_gen;
-    if (pp.n_ctx == 0) pp.n_ctx = o->depth + longest + longest_gen;
-    if (pp.n_ctx < o->depth + longest + longest_gen) return cli_usage("-c %u is too small: depth, prompt and generation need %u", pp.n_ctx, o->depth + longest + longest_gen);
+    if (step_ms == NULL || prompt == NULL) return cli_no_memory("the times");
 
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan = NULL;
     dctms_session *session = NULL;
+    bool enforced;
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
-    dctms_session_params sp = dctms_session_default_params();
-    sp.force = o->force;
-    sp.mlock = o->mlock;
-    sp.alloc = o->alloc != NULL && strcmp(o->alloc, "dynamic") == 0 ? DCTMS_ALLOC_DYNAMIC : DCTMS_ALLOC_PLANNED;
-    sp.progress = cli_progress;
-    sp.progress_ctx = (void *)(uintptr_t) "loading";
     int code;
     if (dctms_model_get_info(model, &c.model, &err) != DCTMS_OK || dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK ||
-        dctms_plan_get_info(plan, &c.plan) != DCTMS_OK || dctms_session_open(model, plan, &sp, &session, &err) != DCTMS_OK) {
+        dctms_session_open(model, plan, &modes.session, &session, &err) != DCTMS_OK) {
         code = cli_fail(&err);
-    } else if ((o->seal == NULL || strcmp(o->seal, "off") != 0) && sp.alloc == DCTMS_ALLOC_PLANNED && dctms_seal(false, NULL, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-    } else {
-        code = run_tests(session, &c, tests, n_tests);
+        goto done;
     }
+    dctms_plan_get_info(plan, &c.plan);
+    code = cli_seal(&modes, &enforced);
+    if (code == 0) code = run_tests(session, &c, tests, n_tests);
+done:
     dctms_session_free(session);
     dctms_plan_free(plan);
     dctms_model_free(model);

@@ -5,6 +5,7 @@
 #ifndef DCT_CLI_CLI_H
 #define DCT_CLI_CLI_H
 
+#include "base/os.h"
 #include "base/status.h"
 #include "dctms.h"
 
@@ -22,7 +23,7 @@ typedef struct cli_options {
     /* bounds */
     uint32_t ctx_size;
     int32_t n_predict;
-    uint32_t ubatch, batch, threads;
+    uint32_t ubatch, threads;
     const char *type_k, *type_v;
     uint64_t memory_budget;
     const char *logits;
@@ -76,6 +77,9 @@ void cli_flush(void);                                     /* stdout; exits with 
 int cli_fail(const dctms_error *err);
 int cli_fail_err(const dct_err *err);
 int cli_usage(const char *format, ...) DCT_PRINTF(1, 2);
+int cli_no_memory(const char *what); /* DCT_SYSTEM */
+
+void cli_print_json_string(const char *text, size_t n); /* quoted and escaped, on stdout; text is UTF-8 */
 
 /* A file written through a dctms_write_fn: everything is gathered in memory, then written whole (temporary and rename). */
 typedef struct cli_sink {
@@ -89,6 +93,9 @@ int cli_sink_save(cli_sink *sink, const char *path);
 /* The file's content in fresh pages, NUL-terminated; "-" is standard input. Refuses more than `limit` bytes. */
 dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, dct_err *err);
 
+/* What is left of an open file into the caller's memory. More than cap bytes: DCT_BOUND with both numbers, before it is read where the size is known. */
+dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, size_t *n, dct_err *err);
+
 double cli_mib(uint64_t bytes);
 
 /* The model to use: -m, the first positional argument, or the built-in one. Never NULL. */
@@ -96,6 +103,16 @@ const char *cli_model_path(const cli_options *o);
 
 /* Plan parameters as the flags say; false after printing a usage error. */
 bool cli_plan_params(const cli_options *o, dctms_plan_params *params);
+
+/* What --alloc, --seal, --mlock and --force say. Verbs that plan their memory also close the library heap. False after printing a usage error. */
+typedef struct cli_modes {
+    dctms_session_params session;
+    bool seal, seal_kills;
+} cli_modes;
+bool cli_parse_modes(const cli_options *o, cli_modes *modes);
+
+/* Seals the process when the modes say so; *enforced is false when they do not. */
+int cli_seal(const cli_modes *modes, bool *enforced);
 
 /* Draws a progress line on stderr when it is a terminal: a `progress` callback of the library. */
 void cli_progress(void *label, uint64_t done, uint64_t total);
@@ -106,6 +123,6 @@ typedef struct cli_heap_figures {
     uint64_t used_bytes, peak_bytes, mapped_bytes;
 } cli_heap_figures;
 void cli_heap_get(cli_heap_figures *out);
-bool cli_heap_is_ours(void); /* false under sanitizers */
+void cli_heap_close(void);    /* no memory from now on but the fixed part, which the envelope counts */
 
 #endif

@@ -6,7 +6,8 @@
  *
  *     span:  | head | payload ... | head | payload | head | free ...................... |
  *
- * Verbs that print large JSON need more than the fixed part: then further spans are mapped, which fails once the process is sealed.
+ * Verbs that print large JSON need more than the fixed part: then further spans are mapped. Verbs that keep to an envelope close the heap
+ * first, and the fixed part is all there is.
  * Under sanitizers their own allocator is used.
  */
 #include <errno.h>
@@ -20,7 +21,7 @@
 #if defined(DCT_SANITIZED)
 
 void cli_heap_get(cli_heap_figures *out) { memset(out, 0, sizeof *out); }
-bool cli_heap_is_ours(void) { return false; }
+void cli_heap_close(void) {}
 
 #else
 
@@ -35,7 +36,7 @@ _Static_assert(sizeof(block) == UNIT, "a head is one unit");
 static _Alignas(64) char fixed_span[HEAP_BYTES];
 static block *free_list;
 static block *hint; /* a free block near the last one freed; frees in address order then cost nothing */
-static bool started;
+static bool started, closed;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static cli_heap_figures figures;
 
@@ -106,7 +107,7 @@ static void *allocate(size_t n) {
         add_span(fixed_span, sizeof fixed_span);
     }
     block *b = take_first_fit(bytes);
-    if (b == NULL) {
+    if (b == NULL && !closed) {
         size_t span = bytes > SPAN_BYTES ? (bytes + 4095) / 4096 * 4096 : SPAN_BYTES;
         void *memory = dct_os_map(span);
         if (memory != NULL) {
@@ -204,6 +205,11 @@ void cli_heap_get(cli_heap_figures *out) {
     *out = figures;
     drop_lock();
 }
-bool cli_heap_is_ours(void) { return true; }
+
+void cli_heap_close(void) {
+    take_lock();
+    closed = true;
+    drop_lock();
+}
 
 #endif

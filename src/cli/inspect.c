@@ -46,7 +46,7 @@ int cli_tokenize(const cli_options *o) {
     size_t cap = n_text + 16, n = 0; /* a token covers at least a byte, but for the ones that are added */
     dctms_token *ids = dct_os_map(cap * sizeof *ids);
     if (ids == NULL) {
-        code = cli_usage("no memory for %zu ids", cap);
+        code = cli_no_memory("the text's ids");
     } else if (dctms_tokenize(tokenizer, text, n_text, o->special, o->special, ids, cap, &n, &err) != DCTMS_OK) {
         code = cli_fail(&err);
     } else {

@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
         return argc < 2 ? DCT_USAGE : DCT_OK;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
-        cli_print("dctms %s (%s)\n", dctms_version(), dctms_kernels_name());
+        cli_print("dctms %s (%s)\n", dctms_version(), dctms_kernels_name()); /* the set that DCTMS_ISA and the processor led to */
         cli_flush();
         return DCT_OK;
     }

@@ -33,7 +33,6 @@ static const opt_row rows[] = {
     {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context: input and output tokens together (default: at most 4096)"},
     {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M", "output tokens (default: at most 512; -1: half the context)"},
     {"-ub", "--ubatch-size", NULL, O_U32, V_BOUNDS, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
-    {"-b", "--batch-size", NULL, O_U32, V_BOUNDS, F(batch), NULL, "N", NULL},
     {"-t", "--threads", NULL, O_U32, V_BOUNDS | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
     {"-ctk", "--cache-type-k", NULL, O_STR, V_BOUNDS, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_STR, V_BOUNDS, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
@@ -85,6 +84,7 @@ static const opt_row rows[] = {
     {"-d", "--n-depth", NULL, O_U32, V_BENCH, F(depth), NULL, "N", "tokens already there (default 0)"},
     {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
     /* What people type out of habit and what changes nothing here. */
+    {"-b", "--batch-size", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
     {"-fa", "--flash-attn", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
     {"-nr", "--no-repack", "--repack", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
     {NULL, "--no-mmap", "--mmap", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},

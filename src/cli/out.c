@@ -84,6 +84,23 @@ int cli_usage(const char *format, ...) {
     return DCT_USAGE;
 }
 
+int cli_no_memory(const char *what) {
+    cli_note("dctms: no memory for %s\n", what);
+    return DCT_SYSTEM;
+}
+
+void cli_print_json_string(const char *text, size_t n) {
+    cli_print("\"");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\') cli_print("\\%c", c);
+        else if (c == '\n') cli_print("\\n");
+        else if (c < 0x20 || c == 0x7f) cli_print("\\u%04x", c);
+        else cli_out(NULL, &text[i], 1);
+    }
+    cli_print("\"");
+}
+
 double cli_mib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
 void cli_sink_write(void *ctx, const char *text, size_t n) {
@@ -160,6 +177,21 @@ dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *
     }
     dct_file_close(&file);
     return status;
+}
+
+dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, size_t *n, dct_err *err) {
+    if (file->bytes > cap)
+        return dct_fail(err, DCT_BOUND, "%s: %llu bytes, a prompt can have %zu at most", path, (unsigned long long)file->bytes, cap);
+    *n = 0;
+    for (;;) {
+        char past;
+        ssize_t got = *n < cap ? read(file->fd, into + *n, cap - *n) : read(file->fd, &past, 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path, strerror(errno));
+        if (got == 0) return DCT_OK;
+        if (*n == cap) return dct_fail(err, DCT_BOUND, "%s: more than the %zu bytes that a prompt can have at most", path, cap);
+        *n += (size_t)got;
+    }
 }
 
 void cli_progress(void *label, uint64_t done, uint64_t total) {

@@ -1,11 +1,11 @@
 /* run: plan, verify, reserve, load, seal, answer; a chat when a terminal asks.
  *
- * After dctms_seal nothing here allocates: prompts and the chat's history lie in fixed buffers of this file.
+ * After dctms_seal nothing here allocates: the chat's history lies in a fixed buffer of this file, a prompt from a file goes straight into
+ * the session's.
  */
 #include <errno.h>
-#include <jansson.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,11 +23,16 @@ typedef struct history {
 } history;
 
 static history talk;
-static dctms_session *running; /* for the signal handler */
-static volatile sig_atomic_t signal_seen;
+
+/* ---- signals ---- */
+
+/* SIGINT stops what runs; a chat goes on after it. SIGTERM ends the command. Each has a flag, so that neither hides the other. */
+static dctms_session *volatile running; /* while a turn runs */
+static volatile sig_atomic_t int_seen, term_seen;
 
 static void on_signal(int number) {
-    signal_seen = number;
+    if (number == SIGTERM) term_seen = 1;
+    else int_seen = 1;
     if (running != NULL) dctms_session_interrupt(running);
 }
 
@@ -39,6 +44,24 @@ static void catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
+
+static bool is_signalled(void) { return int_seen || term_seen; }
+
+/* The only place where a signal becomes an exit code. */
+static int exit_code(int code) {
+    if (code != 0 && code != DCT_INTERRUPTED) return code;
+    return term_seen ? 143 : int_seen ? DCT_INTERRUPTED : code;
+}
+
+static void begin_turn(dctms_session *session) { running = session; }
+
+/* A signal that came too late to stop this turn must not stop the next. */
+static void end_turn(dctms_session *session) {
+    running = NULL;
+    dctms_session_clear_interrupt(session);
+}
+
+/* ---- conversation ---- */
 
 /* Appends a message; false when the conversation has grown past what can be kept. */
 static bool add_message(history *h, const char *role, const char *text, size_t n) {
@@ -56,12 +79,15 @@ static void drop_message(history *h) {
     h->used = (size_t)(h->messages[h->n].content - h->store);
 }
 
+/* ctx: the options. A signal that came between prompt and answer has no step to stop; it ends the answer here. */
 static bool deliver(void *ctx, dctms_token token, const char *text, size_t n) {
-    (void)ctx;
+    const cli_options *o = ctx;
     (void)token;
-    cli_out(NULL, text, n);
-    cli_flush();
-    return true;
+    if (!o->json) {
+        cli_out(NULL, text, n);
+        cli_flush();
+    }
+    return !is_signalled();
 }
 
 static dctms_gen_params gen_params(const cli_options *o) {
@@ -116,31 +142,26 @@ static void print_outcome(const outcome *out) {
              (unsigned long long)(out->memory.min_faults + out->memory.maj_faults), out->sealed ? "" : " · not sealed");
 }
 
-static void json_piece(void *ctx, const char *text, size_t n) { cli_out(ctx, text, n); }
-static int json_write(const char *text, size_t n, void *ctx) {
-    json_piece(ctx, text, n);
-    return 0;
-}
-
-static int print_json(dctms_session *session, const outcome *out) {
+/* Written as it goes, so that an answer of any length can be shown without memory. */
+static void print_json(dctms_session *session, const outcome *out) {
     const dctms_result *r = &out->result;
+    const dctms_memory *m = &out->memory;
     size_t n_text;
     uint32_t n_tokens;
     const char *text = dctms_session_text(session, &n_text);
     const dctms_token *tokens = dctms_session_generated(session, &n_tokens);
-    json_t *ids = json_array();
-    for (uint32_t i = 0; i < n_tokens; i++) json_array_append_new(ids, json_integer(tokens[i]));
-    json_t *root = json_pack(
-        "{s:o, s:o, s:s, s:{s:I, s:f, s:f, s:I, s:f, s:f}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:b}}", "text", json_stringn_nocheck(text, n_text), "tokens", ids,
-        "finish_reason", finish_name(r->finish), "timings", "prompt_n", (json_int_t)r->n_prompt, "prompt_ms", r->prompt_ms, "prompt_per_second",
-        per_second(r->n_prompt, r->prompt_ms), "predicted_n", (json_int_t)r->n_predicted, "predicted_ms", r->predicted_ms, "predicted_per_second",
-        per_second(r->n_predicted, r->predicted_ms), "memory", "m_max_bytes", (json_int_t)out->memory.m_max_bytes, "vm_hwm_bytes",
-        (json_int_t)out->memory.vm_hwm_bytes, "rss_anon_bytes", (json_int_t)out->memory.rss_anon_bytes, "mallocs_after_ready", (json_int_t)out->mallocs,
-        "minflt_after_ready", (json_int_t)out->memory.min_faults, "majflt_after_ready", (json_int_t)out->memory.maj_faults, "sealed", out->sealed);
-    int failed = root == NULL || json_dump_callback(root, json_write, NULL, JSON_COMPACT) != 0;
-    json_decref(root);
-    cli_print("\n");
-    return failed ? cli_usage("the result does not fit in the library heap") : 0;
+    cli_print("{\"text\": ");
+    cli_print_json_string(text, n_text);
+    cli_print(", \"tokens\": [");
+    for (uint32_t i = 0; i < n_tokens; i++) cli_print("%s%u", i == 0 ? "" : ", ", tokens[i]);
+    cli_print("], \"finish_reason\": \"%s\", \"timings\": {\"prompt_n\": %u, \"prompt_ms\": %.3f, \"prompt_per_second\": %.3f, ", finish_name(r->finish),
+              r->n_prompt, r->prompt_ms, per_second(r->n_prompt, r->prompt_ms));
+    cli_print("\"predicted_n\": %u, \"predicted_ms\": %.3f, \"predicted_per_second\": %.3f}, ", r->n_predicted, r->predicted_ms,
+              per_second(r->n_predicted, r->predicted_ms));
+    cli_print("\"memory\": {\"m_max_bytes\": %llu, \"vm_hwm_bytes\": %llu, \"rss_anon_bytes\": %llu, ", (unsigned long long)m->m_max_bytes,
+              (unsigned long long)m->vm_hwm_bytes, (unsigned long long)m->rss_anon_bytes);
+    cli_print("\"mallocs_after_ready\": %llu, \"minflt_after_ready\": %llu, \"majflt_after_ready\": %llu, \"sealed\": %s}}\n",
+              (unsigned long long)out->mallocs, (unsigned long long)m->min_faults, (unsigned long long)m->maj_faults, out->sealed ? "true" : "false");
 }
 
 /* ---- one answer ---- */
@@ -161,7 +182,7 @@ static void take_figures(dctms_session *session, uint64_t calls_at_ready, outcom
 
 static dctms_status generate(dctms_session *session, const cli_options *o, dctms_result *result, dctms_error *err) {
     dctms_gen_params params = gen_params(o);
-    dctms_status status = dctms_session_generate(session, &params, o->json ? NULL : deliver, NULL, result, err);
+    dctms_status status = dctms_session_generate(session, &params, deliver, (void *)(uintptr_t)o, result, err);
     if (status == DCTMS_OK && !o->json) {
         cli_print("\n");
         cli_flush();
@@ -169,54 +190,71 @@ static dctms_status generate(dctms_session *session, const cli_options *o, dctms
     return status;
 }
 
-static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated, uint64_t calls, int *interrupted) {
+/* Evaluates the conversation, or the text alone, and answers it. */
+static dctms_status take_turn(dctms_session *session, const cli_options *o, const char *text, size_t n_text, bool templated, dctms_result *result, dctms_error *err) {
+    begin_turn(session);
+    dctms_status status = templated ? dctms_session_chat(session, talk.messages, talk.n, err) : dctms_session_prompt(session, text, n_text, true, err);
+    if (status == DCTMS_OK) status = generate(session, o, result, err);
+    end_turn(session);
+    return status;
+}
+
+static int refuse_message(const char *what, size_t n) {
+    cli_note("dctms: the %s has %zu bytes, a conversation can have %d\n", what, n, HISTORY_BYTES);
+    return DCT_BOUND;
+}
+
+static bool add_system(const cli_options *o) { return o->system == NULL || add_message(&talk, "system", o->system, strlen(o->system)); }
+
+/* `calls`: of the heap, when the session was ready. */
+static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated, uint64_t calls) {
     dctms_error err;
     outcome out = {0};
-    dctms_status status;
-    if (templated) {
-        if (o->system != NULL && !add_message(&talk, "system", o->system, strlen(o->system))) return cli_usage("the system prompt is too long");
-        if (!add_message(&talk, "user", prompt, n_prompt)) {
-            cli_note("dctms: the prompt has %zu bytes; a chat message can have %d\n", n_prompt, HISTORY_BYTES);
-            return DCT_BOUND;
-        }
-        status = dctms_session_chat(session, talk.messages, talk.n, &err);
-    } else {
-        status = dctms_session_prompt(session, prompt, n_prompt, true, &err);
-    }
-    if (status == DCTMS_OK) status = generate(session, o, &out.result, &err);
+    if (templated && !add_system(o)) return refuse_message("system prompt", strlen(o->system));
+    if (templated && !add_message(&talk, "user", prompt, n_prompt)) return refuse_message("prompt", n_prompt);
+    dctms_status status = take_turn(session, o, prompt, n_prompt, templated, &out.result, &err);
     take_figures(session, calls, &out);
     if (status != DCTMS_OK) return cli_fail(&err);
-    *interrupted = out.result.finish == DCTMS_FINISH_INTERRUPTED;
-    if (o->json) return print_json(session, &out);
-    if (!o->quiet) print_outcome(&out);
+    if (o->json) print_json(session, &out);
+    else if (!o->quiet) print_outcome(&out);
     return 0;
 }
 
 /* ---- chat ---- */
 
-/* One line from standard input, without its newline. Returns false at the end or after a signal. */
+/* One line from standard input, without its newline; what is longer than cap is cut. Returns false at the end or after a signal. Signals are let in only
+ * while this waits, so that none slips between a look at the flags and the wait. */
 static bool read_line(char *line, size_t cap, size_t *n) {
+    sigset_t ours, before;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, &before);
     *n = 0;
-    for (;;) {
+    bool ended = false, whole = false;
+    while (!whole && !ended && !is_signalled()) {
+        struct pollfd input = {.fd = 0, .events = POLLIN};
         char c;
+        if (ppoll(&input, 1, NULL, &before) < 0) continue;
         ssize_t got = read(0, &c, 1);
-        if (got < 0 && errno == EINTR && !signal_seen) continue;
-        if (got <= 0) return got == 0 && *n > 0;
-        if (c == '\n') return true;
-        if (*n < cap) line[(*n)++] = c;
+        if (got < 0 && errno == EINTR) continue;
+        ended = got <= 0;
+        whole = !ended && c == '\n';
+        if (!ended && !whole && *n < cap) line[(*n)++] = c;
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !is_signalled() && (whole || *n > 0);
 }
 
-static int chat(dctms_session *session, const cli_options *o, uint64_t calls, int *interrupted) {
+static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     static char line[16 * 1024];
     dctms_error err;
     outcome out = {0};
-    if (o->system != NULL && !add_message(&talk, "system", o->system, strlen(o->system))) return cli_usage("the system prompt is too long");
+    if (!add_system(o)) return refuse_message("system prompt", strlen(o->system));
     uint32_t first = talk.n;
     cli_note("Chat: /clear forgets, /exit or Ctrl-D ends, Ctrl-C stops an answer.\n");
     for (;;) {
         size_t n;
-        signal_seen = 0;
         cli_note("\n> ");
         if (!read_line(line, sizeof line, &n) || (n == 5 && memcmp(line, "/exit", 5) == 0)) break;
         if (n == 0) continue;
@@ -229,10 +267,11 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls, in
             cli_note("dctms: the conversation is full; /clear forgets it\n");
             continue;
         }
-        dctms_status status = dctms_session_chat(session, talk.messages, talk.n, &err);
-        if (status == DCTMS_OK) status = generate(session, o, &out.result, &err);
-        if (status == DCTMS_BOUND) { /* the turn is refused, the session lives */
-            cli_note("dctms: %s; /clear forgets the conversation\n", err.message);
+        dctms_status status = take_turn(session, o, NULL, 0, true, &out.result, &err);
+        if (term_seen) break;
+        int_seen = 0; /* it stopped this turn and nothing else */
+        if (status == DCTMS_BOUND || status == DCTMS_INTERRUPTED) { /* the turn is dropped, the session lives */
+            cli_note("dctms: %s%s\n", err.message, status == DCTMS_BOUND ? "; /clear forgets the conversation" : "");
             drop_message(&talk);
             continue;
         }
@@ -243,42 +282,12 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls, in
         if (o->single_turn) break;
     }
     take_figures(session, calls, &out);
-    *interrupted = signal_seen != 0;
     cli_note("\n");
     if (!o->quiet) print_outcome(&out);
     return 0;
 }
 
 /* ---- set-up ---- */
-
-typedef struct seal_mode {
-    bool on, kill;
-} seal_mode;
-
-static bool parse_modes(const cli_options *o, dctms_session_params *params, seal_mode *seal) {
-    *params = dctms_session_default_params();
-    params->mlock = o->mlock;
-    params->force = o->force;
-    params->progress = cli_progress;
-    params->progress_ctx = (void *)(uintptr_t) "loading";
-    if (o->alloc != NULL && strcmp(o->alloc, "dynamic") == 0) {
-        params->alloc = DCTMS_ALLOC_DYNAMIC;
-    } else if (o->alloc != NULL && strcmp(o->alloc, "planned") != 0) {
-        cli_usage("--alloc: '%s' is neither planned nor dynamic", o->alloc);
-        return false;
-    }
-    const char *how = o->seal != NULL ? o->seal : params->alloc == DCTMS_ALLOC_DYNAMIC ? "off" : "on";
-    *seal = (seal_mode){strcmp(how, "off") != 0, strcmp(how, "kill") == 0};
-    if (seal->on && !seal->kill && strcmp(how, "on") != 0) {
-        cli_usage("--seal: '%s' is none of on, kill, off", how);
-        return false;
-    }
-    if (seal->on && params->alloc == DCTMS_ALLOC_DYNAMIC) {
-        cli_usage("--alloc dynamic gets memory all the time; it runs with --seal off only");
-        return false;
-    }
-    return true;
-}
 
 /* Opens model, plan and session as the flags say. On failure the message is printed and the exit code returned. */
 static int open_session(const cli_options *o, const dctms_session_params *params, dctms_session **session) {
@@ -297,59 +306,78 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
 
-/* Whether -p is a chat message or a text to complete; a failure when the file's template is not known. */
-static int choose_template(dctms_session *session, const cli_options *o, bool *templated) {
+/* Whether the prompt is a chat message or a text to complete. A file without a template has its prompts completed as they stand; one whose template is
+ * unknown must be told what to do. */
+static int choose_template(dctms_session *session, const cli_options *o, bool interactive, bool *templated) {
     *templated = false;
-    if (o->conversation == CLI_OFF) return 0;
     dctms_error err;
-    if (dctms_session_set_chat_template(session, o->chat_template != NULL ? o->chat_template : "", &err) != DCTMS_OK) return cli_fail(&err);
-    *templated = dctms_session_has_chat_template(session);
-    return 0;
+    if (o->conversation == CLI_OFF) return 0;
+    bool must_chat = interactive || o->conversation == CLI_ON;
+    if (o->chat_template == NULL && !must_chat && dctms_session_file_template(session) == DCTMS_TEMPLATE_NONE) return 0;
+    *templated = dctms_session_set_chat_template(session, o->chat_template != NULL ? o->chat_template : "", &err) == DCTMS_OK;
+    return *templated ? 0 : cli_usage("%s with --chat-template, or complete a prompt as it stands with -no-cnv", err.message);
 }
 
-int cli_run(const cli_options *o) {
-    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("run takes one model; quote the prompt and give it with -p");
-    dctms_session_params params;
-    seal_mode seal;
-    if (!parse_modes(o, &params, &seal)) return DCT_USAGE;
-    dct_err io;
-    bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
-    char *prompt = (char *)(uintptr_t)o->prompt;
-    size_t n_prompt = prompt != NULL ? strlen(prompt) : 0;
-    if (prompt == NULL && !interactive && cli_read_file(o->prompt_file != NULL ? o->prompt_file : "-", 1u << 30, &prompt, &n_prompt, &io) != DCT_OK) {
-        return cli_fail_err(&io);
-    }
+/* Where the prompt comes from. */
+typedef struct source {
+    const char *text; /* -p; NULL: a file */
+    const char *path; /* "-": standard input */
+    dct_file file;
+} source;
 
-    dctms_session *session;
-    int code = open_session(o, &params, &session);
+/* Opened before anything is loaded, so that a wrong name costs no time. */
+static int open_source(const cli_options *o, source *from) {
+    *from = (source){.text = o->prompt, .path = o->prompt_file != NULL ? o->prompt_file : "-", .file = {.fd = 0}};
+    if (from->text != NULL || strcmp(from->path, "-") == 0) return 0;
+    dct_err err;
+    return dct_file_open(&from->file, from->path, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+/* Reads the file straight into planned memory; no more than can be a prompt. */
+static int read_source(dctms_session *session, const source *from, const char **text, size_t *n) {
+    size_t cap;
+    char *buffer = dctms_session_prompt_buffer(session, &cap);
+    dct_err err;
+    *text = buffer;
+    dct_status status = cli_read_into(&from->file, from->path, buffer, cap, n, &err);
+    return status == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+/* Seals, and answers or chats until the end. */
+static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, const source *from, bool interactive) {
+    bool templated, enforced;
+    int code = choose_template(session, o, interactive, &templated);
     if (code != 0) return code;
-    bool templated;
-    code = choose_template(session, o, &templated);
-    if (code != 0) goto close_session;
-    if (interactive && !templated) {
-        code = cli_usage("the file has no chat template: give a prompt with -p, or --chat-template NAME");
-        goto close_session;
-    }
+    catch_signals();
     if (!o->quiet && o->temp > 0) {
         cli_note("sampling: temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)o->temp, o->top_k, (double)o->top_p, (double)o->min_p,
                  (unsigned long long)o->seed);
     }
-    running = session;
-    catch_signals();
-    dctms_error err;
-    bool enforced = false;
-    if (seal.on && dctms_seal(seal.kill, &enforced, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-        goto close_session;
-    }
-    if (!o->quiet && !o->json && (!seal.on || !enforced)) cli_note("seal: %s\n", !seal.on ? "off; memory is not enforced" : "a promise only on this system");
+    const char *prompt = from->text;
+    size_t n_prompt = prompt != NULL ? strlen(prompt) : 0;
+    if (!interactive && prompt == NULL) code = read_source(session, from, &prompt, &n_prompt);
+    if (code == 0) code = cli_seal(modes, &enforced);
+    if (code != 0) return code;
+    if (!o->quiet && !o->json && !enforced) cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
     uint64_t calls = heap_calls();
     dctms_session_mark_ready(session);
-    int interrupted = 0;
-    code = interactive ? chat(session, o, calls, &interrupted) : answer_once(session, o, prompt, n_prompt, templated, calls, &interrupted);
-    if (code == 0 && interrupted) code = signal_seen == SIGTERM ? 143 : DCT_INTERRUPTED;
-close_session:
-    running = NULL;
+    code = interactive ? chat(session, o, calls) : answer_once(session, o, prompt, n_prompt, templated, calls);
+    return exit_code(code);
+}
+
+int cli_run(const cli_options *o) {
+    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("run takes one model; quote the prompt and give it with -p");
+    bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
+    if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");
+    if (interactive && o->json) return cli_usage("--json shows one answer: give a prompt with -p or -f");
+    cli_modes modes;
+    source from = {0};
+    dctms_session *session;
+    if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
+    int code = interactive ? 0 : open_source(o, &from);
+    if (code == 0) code = open_session(o, &modes.session, &session);
+    if (code != 0) return code;
+    code = serve_user(session, o, &modes, &from, interactive);
     dctms_session_free(session);
     return code;
 }

@@ -103,7 +103,7 @@ static int open_files(scorer *s, const cli_options *o) {
         return cli_fail_err(&err);
     }
     s->base_row = dct_os_map(s->n_vocab * sizeof(float));
-    return s->base_row != NULL ? 0 : cli_usage("no memory for a row of logits");
+    return s->base_row != NULL ? 0 : cli_no_memory("a row of logits");
 }
 
 static int score_text(scorer *s, uint32_t chunk) {
@@ -158,7 +158,7 @@ int cli_score(const cli_options *o) {
     int code = 0;
     dctms_token *ids = dct_os_map((n_text + 16) * sizeof *ids);
     if (ids == NULL) {
-        code = cli_usage("no memory for the text's ids");
+        code = cli_no_memory("the text's ids");
         goto done;
     }
     if (o->ids_file != NULL) {
@@ -184,11 +184,11 @@ int cli_score(const cli_options *o) {
     sp.progress = cli_progress;
     sp.progress_ctx = (void *)(uintptr_t) "loading";
     dctms_plan_info info;
-    if (dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK || dctms_plan_get_info(plan, &info) != DCTMS_OK ||
-        dctms_session_open(model, plan, &sp, &session, &err) != DCTMS_OK) {
+    if (dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK || dctms_session_open(model, plan, &sp, &session, &err) != DCTMS_OK) {
         code = cli_fail(&err);
         goto done;
     }
+    dctms_plan_get_info(plan, &info);
     scorer s = {.session = session, .ids = ids, .n = (uint32_t)n_ids, .n_vocab = dctms_session_n_vocab(session), .save = -1, .base = {.fd = -1}};
     code = open_files(&s, o);
     if (code == 0) code = score_text(&s, info.ubatch);

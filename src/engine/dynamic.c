@@ -30,7 +30,7 @@ struct dct_dynamic {
     dct_phase_kind kinds[DCT_PLAN_MAX_PHASES];
     const dct_kernels *kernels;
     uint32_t n_phases, n_caches, capacity; /* positions that the caches hold now */
-    tensor *caches;
+    tensor *caches, *grown;                  /* [n_caches]; grown: larger ones in the making, else empty */
     tensor logits;
 };
 
@@ -50,18 +50,15 @@ static void release(tensor *t) {
 
 static void *weight_address(const dctms_session *s, const dct_weight *w) {
     for (uint32_t i = 0; i < s->plan->n_weights; i++) {
-        const dct_plan_weight *pw = &s->plan->weights[i];
-        if (pw->w.row_begin == w->row_begin && pw->w.n_rows == w->n_rows && strcmp(pw->w.tensor, w->tensor) == 0)
-            return s->base + s->plan->region_offset[DCT_REGION_WEIGHTS] + pw->offset;
+        const dct_plan_weight *planned = &s->plan->weights[i];
+        if (dct_weight_equal(&planned->w, w)) return s->base + s->plan->region_offset[DCT_REGION_WEIGHTS] + planned->offset;
     }
     return NULL;
 }
 
 static void *table_address(const dctms_session *s, const dct_rope_table *t) {
     for (uint32_t i = 0; i < s->plan->n_tables; i++) {
-        const dct_rope_table *p = &s->plan->tables[i].t;
-        if (p->n_rot == t->n_rot && p->base == t->base && p->scaling == t->scaling && p->factor == t->factor && strcmp(p->factors_tensor, t->factors_tensor) == 0)
-            return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
+        if (dct_rope_table_equal(&s->plan->tables[i].t, t)) return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
     }
     return NULL;
 }
@@ -94,7 +91,8 @@ dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t 
     d->n_phases = n_traced;
     d->n_caches = traced[0].n_caches;
     d->caches = dct_arena_array(&s->keep, d->n_caches, sizeof *d->caches);
-    if (d->caches == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
+    d->grown = dct_arena_array(&s->keep, d->n_caches, sizeof *d->grown);
+    if (d->caches == NULL || d->grown == NULL) return dct_fail_memory(err, &s->keep, "the dynamic mode");
     for (uint32_t i = 0; i < n_traced; i++) {
         d->graphs[i] = traced[i];
         d->phases[i].graph = &d->graphs[i];
@@ -123,24 +121,31 @@ static void copy_head(const dct_cache *c, const char *from, uint32_t n_from, cha
     memcpy(to + (size_t)n_to * c->head_dim, from + (size_t)n_from * c->head_dim, (size_t)n_from * (c->head_dim / 32) * 2);
 }
 
-static dct_status grow_cache(tensor *t, const dct_cache *c, uint32_t from, uint32_t to, dct_err *err) {
-    tensor grown = {0};
+/* A larger copy. */
+static dct_status grow_cache(const tensor *old, tensor *grown, const dct_cache *c, uint32_t from, uint32_t to, dct_err *err) {
     uint64_t old_head = dct_kv_head_bytes(c->type, c->head_dim, from), new_head = dct_kv_head_bytes(c->type, c->head_dim, to);
-    dct_status status = allocate(&grown, c->n_head_kv * new_head, err);
+    dct_status status = allocate(grown, c->n_head_kv * new_head, err);
     if (status != DCT_OK) return status;
-    memset(grown.at, 0, (size_t)(c->n_head_kv * new_head));
-    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++) copy_head(c, (const char *)t->at + h * old_head, from, (char *)grown.at + h * new_head, to);
-    release(t);
-    *t = grown;
+    memset(grown->at, 0, (size_t)(c->n_head_kv * new_head));
+    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++) copy_head(c, (const char *)old->at + h * old_head, from, (char *)grown->at + h * new_head, to);
     return DCT_OK;
 }
 
+/* All caches have one size, so either all of them grow or none. */
 static dct_status grow_caches(dct_dynamic *d, uint32_t n_positions, dct_err *err) {
     if (n_positions <= d->capacity) return DCT_OK;
     uint32_t to = (uint32_t)dct_round_up(n_positions, GROW);
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; status == DCT_OK && i < d->n_caches; i++)
+        status = grow_cache(&d->caches[i], &d->grown[i], &d->graphs[0].caches[i], d->capacity, to, err);
+    if (status != DCT_OK) {
+        for (uint32_t i = 0; i < d->n_caches; i++) release(&d->grown[i]);
+        return status;
+    }
     for (uint32_t i = 0; i < d->n_caches; i++) {
-        dct_status status = grow_cache(&d->caches[i], &d->graphs[0].caches[i], d->capacity, to, err);
-        if (status != DCT_OK) return status;
+        release(&d->caches[i]);
+        d->caches[i] = d->grown[i];
+        d->grown[i] = (tensor){0};
     }
     d->capacity = to;
     for (uint32_t p = 0; p < d->n_phases; p++)

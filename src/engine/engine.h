@@ -88,6 +88,9 @@ struct dctms_session {
     uint64_t min_faults, maj_faults; /* when it became ready */
 };
 
+/* model_api.c: refuses a model whose header was dropped when a session was opened. */
+dct_status dct_model_need_header(const dctms_model *m, dct_err *err) DCT_MUST_CHECK;
+
 /* errors.c: the inner record to the caller's. Returns the status. */
 dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to);
 /* The caller's parameters over the defaults; what an older caller does not know stays as it is. */
@@ -132,7 +135,7 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
                               dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 /* load.c: weights and rotary tables from the files into the reservation, by the pool. */
-uint64_t dct_load_staging_bytes(const dct_weight *w); /* of one worker, for this weight */
+uint64_t dct_load_staging_bytes(const dct_graph *traced, uint32_t n_workers); /* for all weights and tables of a trace */
 typedef struct dct_loader {
     const dct_model *model;
     const dct_plan *plan;

@@ -121,3 +121,4 @@ const float *dctms_session_logits_row(const dctms_session *s, uint32_t row) {
 }
 
 void dctms_session_interrupt(dctms_session *s) { atomic_store_explicit(&s->interrupted, 1, memory_order_relaxed); }
+void dctms_session_clear_interrupt(dctms_session *s) { atomic_store_explicit(&s->interrupted, 0, memory_order_relaxed); }

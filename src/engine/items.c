@@ -1,7 +1,8 @@
 /* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it.
  *
  * Sizes that depend on the compiled plan (executor, plan record) are bounded from the traced graph: fusing only makes fewer ops
- * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance.
+ * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance, which session.c compares with
+ * what the process holds when it is told that the whole process is meant.
  */
 #include <string.h>
 
@@ -90,13 +91,6 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_aren
     add_persistent(m, b, token_bytes, longest, items);
     add_runtime(b, &g, items);
     items->text_scratch_bytes = dct_text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
-    for (uint32_t i = 0; i < g.n_weights; i++) {
-        uint64_t bytes = dct_load_staging_bytes(&g.weights[i]) * b->threads;
-        if (bytes > items->staging_bytes) items->staging_bytes = bytes;
-    }
-    for (uint32_t i = 0; i < g.n_tables; i++) { /* factors and frequencies of a table pass through it as well */
-        uint64_t bytes = dct_round_up((uint64_t)g.tables[i].n_rot * 8, 4096);
-        if (bytes > items->staging_bytes) items->staging_bytes = bytes;
-    }
+    items->staging_bytes = dct_load_staging_bytes(&g, b->threads);
     return DCT_OK;
 }

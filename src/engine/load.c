@@ -26,7 +26,24 @@ static uint32_t rows_a_piece(const dct_weight *w) {
 
 static uint32_t pieces_of_weight(const dct_weight *w) { return (uint32_t)dct_div_up(w->n_rows, rows_a_piece(w)); }
 
-uint64_t dct_load_staging_bytes(const dct_weight *w) { return dct_round_up(row_bytes(w) * rows_a_piece(w), 4096); }
+/* Of one worker. */
+static uint64_t piece_bytes(const dct_weight *w) { return dct_round_up(row_bytes(w) * rows_a_piece(w), 4096); }
+
+/* Factors and frequencies of a rotary table pass through the staging as well. */
+static uint64_t table_bytes(const dct_rope_table *t) { return dct_round_up((uint64_t)t->n_rot * 8, 4096); }
+
+uint64_t dct_load_staging_bytes(const dct_graph *g, uint32_t n_workers) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < g->n_weights; i++) {
+        uint64_t bytes = piece_bytes(&g->weights[i]) * n_workers;
+        if (bytes > most) most = bytes;
+    }
+    for (uint32_t i = 0; i < g->n_tables; i++) {
+        uint64_t bytes = table_bytes(&g->tables[i]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
 
 /* ---- before the header is dropped: where everything lies ---- */
 
@@ -112,7 +129,7 @@ static dct_status load_weights(dct_loader *l, dct_err *err) {
     uint32_t n_pieces = 0;
     for (uint32_t i = 0; i < l->plan->n_weights; i++) {
         const dct_weight *w = &l->plan->weights[i].w;
-        if (dct_load_staging_bytes(w) > run.staging_a_worker) return dct_fail(err, DCT_BUG, "the staging is too small for '%s'", w->tensor);
+        if (piece_bytes(w) > run.staging_a_worker) return dct_fail(err, DCT_BUG, "the staging is too small for '%s'", w->tensor);
         n_pieces += pieces_of_weight(w);
         run.total_bytes += w->n_rows * row_bytes(w);
     }
@@ -133,7 +150,7 @@ static dct_status fill_table(const dct_loader *l, uint32_t i, dct_err *err) {
     uint32_t n = t->n_rot / 2;
     double *freq = (double *)l->staging;
     float *factors = NULL;
-    if (n * (sizeof(double) + sizeof(float) * 2) > l->staging_bytes) return dct_fail(err, DCT_BUG, "no room for %u frequencies", n);
+    if (table_bytes(t) > l->staging_bytes) return dct_fail(err, DCT_BUG, "no room for %u frequencies", n);
     if (t->factors_tensor[0] != '\0') {
         factors = (float *)(freq + n);
         char *raw = (char *)(factors + n);

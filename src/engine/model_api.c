@@ -32,7 +32,7 @@ void dctms_model_free(dctms_model *m) {
     dct_os_unmap(m, m->map_bytes);
 }
 
-static dct_status need_header(const dctms_model *m, dct_err *err) {
+dct_status dct_model_need_header(const dctms_model *m, dct_err *err) {
     if (m->is_open) return DCT_OK;
     return dct_fail(err, DCT_USAGE, "the model's header was dropped when a session was opened");
 }
@@ -84,14 +84,14 @@ static dct_status fill_info(const dctms_model *m, dctms_model_info *info, dct_er
 
 dctms_status dctms_model_get_info(const dctms_model *model, dctms_model_info *info, dctms_error *err) {
     dct_err why = {0};
-    dct_status status = need_header(model, &why);
+    dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = fill_info(model, info, &why);
     return dct_give(status, &why, err);
 }
 
 dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx, dctms_error *err) {
     dct_err why = {0};
-    dct_status status = need_header(model, &why);
+    dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = dct_report_inspect(&model->model, json, all, write, ctx, &why);
     return dct_give(status, &why, err);
 }

@@ -117,11 +117,11 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
     dct_plan *compiled = NULL;
     dctms_plan *plan = NULL;
     uint64_t start = dct_os_now_ns();
-    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
+    dct_status status = dct_model_need_header(model, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
     if (model->hparams_status != DCT_OK) return dct_give(model->hparams_status, &model->hparams_err, err);
-    if (p.profile_path != NULL) return dct_give(dct_fail(&why, DCT_USAGE, "cost profiles in files are not read yet"), &why, err);
     dct_arena_init(&work, 0);
-    dct_status status = compile_plan(model, &p, &work, &compiled, &why);
+    status = compile_plan(model, &p, &work, &compiled, &why);
     if (status == DCT_OK) status = new_plan(model->model.path, &plan, &why);
     if (status == DCT_OK) status = keep_compact(compiled, &work, plan, &why);
     dct_arena_deinit(&work);
@@ -195,6 +195,13 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     return status;
 }
 
+/* What the defect means, before where it was found. */
+static void explain(dct_defect code, dct_err *why) {
+    char where[sizeof why->message];
+    memcpy(where, why->message, sizeof where);
+    dct_fail(why, DCT_BAD_FILE, "%s: %.250s", dct_defect_text(code), where);
+}
+
 dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err) {
     dct_err why = {0};
     dct_defect code = DCT_DEFECT_NONE;
@@ -202,12 +209,11 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
     dct_graph traced[DCT_PLAN_MAX_PHASES];
     dct_checked_plan *checked;
     dct_arena_init(&work, 0);
-    dct_status status;
-    if (model == NULL) status = dct_verify_alone(plan->plan, &work, &code, &why);
-    else if (!model->is_open) status = dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened");
-    else status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
+    dct_status status = model == NULL ? dct_verify_alone(plan->plan, &work, &code, &why) : dct_model_need_header(model, &why);
+    if (status == DCT_OK && model != NULL) status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
     dct_arena_deinit(&work);
     if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
+    if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) explain(code, &why);
     return dct_give(status, &why, err);
 }
 
@@ -230,7 +236,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     return dct_give(status, &why, err);
 }
 
-dctms_status dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
+void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     const dct_plan *plan = handle->plan;
     dct_mem_available have;
     dct_os_mem_available(NULL, &have);
@@ -251,5 +257,4 @@ dctms_status dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info
     info->compile_ms = handle->compile_ms;
     info->optimal = true;
     for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
-    return DCTMS_OK;
 }

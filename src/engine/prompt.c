@@ -41,10 +41,16 @@ static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool
     dct_status status = check_length(s, n, err);
     if (status == DCT_OK) status = lay_out(s, n, 0, &l, err);
     if (status == DCT_OK)
-        status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, s->tokenizer.scratch, s->prompt, s->plan->bounds.n_input, &n_tokens, err);
+        status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, l.own, s->prompt, s->plan->bounds.n_input, &n_tokens, err);
     if (status != DCT_OK) return status;
     uint32_t written = n_tokens < s->plan->bounds.n_input ? (uint32_t)n_tokens : s->plan->bounds.n_input;
     return dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err);
+}
+
+/* Where lay_out puts the text, so what lies there already stays until it is tokenized. */
+char *dctms_session_prompt_buffer(dctms_session *s, size_t *bytes) {
+    *bytes = (size_t)dct_longest_text(s->plan->bounds.n_input, dct_tokenizer_longest(s->tokenizer.tables));
+    return s->tokenizer.scratch;
 }
 
 dctms_status dctms_session_prompt(dctms_session *s, const char *text, size_t n, bool parse_special, dctms_error *err) {
@@ -134,16 +140,22 @@ dctms_status dctms_session_chat(dctms_session *s, const dctms_chat_message *mess
     return dct_give(chat(s, messages, n, &why), &why, err);
 }
 
+dctms_template dctms_session_file_template(const dctms_session *s) {
+    if (s->jinja_bytes == 0) return DCTMS_TEMPLATE_NONE;
+    return dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes}) == DCT_CHAT_NONE ? DCTMS_TEMPLATE_UNKNOWN : DCTMS_TEMPLATE_KNOWN;
+}
+
 bool dctms_session_has_chat_template(const dctms_session *s) { return s->family != DCT_CHAT_NONE; }
 
 dctms_status dctms_session_set_chat_template(dctms_session *s, const char *name, dctms_error *err) {
     dct_err why = {0};
     dct_chat_family family = DCT_CHAT_NONE;
-    bool known = name[0] == '\0' ? true : dct_chat_family_of_name(name, &family);
     if (name[0] == '\0') family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
-    if (!known || family == DCT_CHAT_NONE)
-        return dct_give(dct_fail(&why, DCT_USAGE, "%s%s; name one of %s", name[0] == '\0' ? "the file's chat template is not one we know" : "unknown chat template ",
-                                 name, dct_chat_names()), &why, err);
+    else if (!dct_chat_family_of_name(name, &family)) family = DCT_CHAT_NONE;
+    if (family == DCT_CHAT_NONE) {
+        const char *what = name[0] != '\0' ? "unknown chat template " : s->jinja_bytes == 0 ? "the file has no chat template" : "the file's chat template is not one we know";
+        return dct_give(dct_fail(&why, DCT_USAGE, "%s%.64s; name one of %s", what, name, dct_chat_names()), &why, err);
+    }
     s->family = family;
     return DCTMS_OK;
 }

@@ -14,6 +14,12 @@
 
 enum { HUGE_PAGE = 2 * 1024 * 1024, POPULATE_PIECE = 8 * 1024 * 1024 };
 
+#ifdef DCT_SANITIZED
+enum { CAN_COUNT = 0 }; /* a sanitizer's shadow is resident too */
+#else
+enum { CAN_COUNT = 1 };
+#endif
+
 dctms_session_params dctms_session_default_params(void) {
     dctms_session_params params;
     memset(&params, 0, sizeof params);
@@ -66,11 +72,11 @@ static void find_end_tokens(dctms_session *s) {
         if (dct_tokenizer_is_end(t, id)) s->end_tokens[s->n_end_tokens++] = id;
 }
 
-static dct_status open_text(dctms_session *s, const dct_model *model, dct_arena *work, dct_err *err) {
+static dct_status open_text(dctms_session *s, const dct_model *model, dct_err *err) {
     uint64_t bytes;
     void *at = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
     if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
-    dct_status status = dct_tokenizer_build(model, work, at, bytes, &s->tokenizer.tables, err);
+    dct_status status = dct_tokenizer_build(model, at, bytes, &s->tokenizer.tables, err);
     if (status != DCT_OK) return status;
     find_end_tokens(s);
     if (dct_answer_bytes(s->plan->bounds.n_output, dct_tokenizer_longest(s->tokenizer.tables)) > s->text_cap)
@@ -165,7 +171,7 @@ static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_err *e
 typedef struct opening {
     dctms_model *model;
     dctms_session_params params;
-    dct_arena work;      /* traces, then tables of the tokenizer in the making; dropped before populating */
+    dct_arena work;      /* traces; dropped before populating */
     dct_arena late;      /* list of weights */
     dct_loader loader;
     dct_graph traced[DCT_PLAN_MAX_PHASES];
@@ -193,14 +199,6 @@ static dct_status start_workers(dctms_session *s, dct_err *err) {
 static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     dct_loader *l = &o->loader;
     uint64_t offset;
-    for (uint32_t i = 0; i < s->plan->n_weights; i++) {
-        uint64_t bytes = dct_load_staging_bytes(&s->plan->weights[i].w) * s->plan->bounds.threads;
-        if (bytes > l->staging_bytes) l->staging_bytes = bytes;
-    }
-    for (uint32_t i = 0; i < s->plan->n_tables; i++) {
-        uint64_t bytes = dct_round_up((uint64_t)s->plan->tables[i].t.n_rot * 8, 4096);
-        if (bytes > l->staging_bytes) l->staging_bytes = bytes;
-    }
     if (!dct_plan_staging(s->plan, l->staging_bytes, &offset))
         return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging", (unsigned long long)l->staging_bytes);
     l->staging = s->base + offset;
@@ -234,12 +232,34 @@ static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
     return dct_exec_init(memory, s->checked, s->base, dct_kernels_best(), s->pool, &s->exec, err);
 }
 
+/* From the traces, which go before anything is loaded. The phases have the same weights. */
+static void measure_staging(const dct_plan *plan, opening *o) {
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        uint64_t bytes = dct_load_staging_bytes(&o->traced[i], plan->bounds.threads);
+        if (bytes > o->loader.staging_bytes) o->loader.staging_bytes = bytes;
+    }
+}
+
+/* M_max holds for the process only when what lies outside the reservation keeps to its items: program, libraries, heap and stack are
+ * populated as the seal would do it, and counted. */
+static dct_status check_outside(const dctms_session *s, dct_err *err) {
+    dct_mem_figures now;
+    dct_os_populate_process(DCT_MAIN_STACK);
+    dct_os_mem_figures(&now);
+    uint64_t resident = now.rss_anon + now.rss_file;
+    uint64_t outside = resident > s->plan->reserve_bytes ? resident - s->plan->reserve_bytes : 0;
+    if (!CAN_COUNT || outside <= s->plan->outside_bytes) return DCT_OK;
+    return dct_fail(err, DCT_NO_FIT, "program, libraries, heap and stack take %.2f MiB, M_max has room for %.2f MiB of them", (double)outside / 1048576,
+                    (double)s->plan->outside_bytes / 1048576);
+}
+
 /* All that follows the reservation, in which the session lies already. */
 static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     dct_status status = bind_items(s, err);
-    if (status == DCT_OK) status = open_text(s, &o->model->model, &o->work, err);
+    if (status == DCT_OK) status = open_text(s, &o->model->model, err);
     if (status == DCT_OK) status = dct_load_find(&o->loader, &o->late, err);
     if (status != DCT_OK) return status;
+    measure_staging(s->plan, o);
     drop_header(o->model);
     dct_arena_deinit(&o->work);
     status = reserve_late(s, err);
@@ -249,6 +269,7 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
     if (status == DCT_OK) status = rehearse(s, err);
+    if (status == DCT_OK && o->params.whole_process && s->dynamic == NULL) status = check_outside(s, err);
     return status;
 }
 
@@ -311,13 +332,14 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     o.model = model;
     o.params = dctms_session_default_params();
     if (params != NULL) dct_take_params(&o.params, sizeof o.params, params, params->struct_bytes);
-    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
+    dct_status status = dct_model_need_header(model, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
     if (model->model.data_missing) return dct_give(dct_fail(&why, DCT_BAD_FILE, "%s: the weights are missing", model->model.path), &why, err);
     dct_arena_init(&o.work, 0);
     dct_arena_init(&o.late, 0);
     o.loader.model = &model->model;
     o.loader.plan = plan->plan;
-    dct_status status = open_session(&o, (dctms_plan *)(uintptr_t)plan, session, &why); /* only its count of owners changes */
+    status = open_session(&o, (dctms_plan *)(uintptr_t)plan, session, &why); /* only its count of owners changes */
     dct_arena_deinit(&o.late);
     dct_arena_deinit(&o.work);
     return dct_give(status, &why, err);

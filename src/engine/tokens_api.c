@@ -18,7 +18,7 @@ static dct_status open_tables(const dctms_model *m, dctms_tokenizer **out, dct_e
     }
     t->map = t;
     t->map_bytes = header + bytes;
-    status = dct_tokenizer_build(&m->model, &work, (char *)t + header, bytes, &t->tables, err);
+    status = dct_tokenizer_build(&m->model, (char *)t + header, bytes, &t->tables, err);
     if (status == DCT_OK) *out = t;
     else dct_os_unmap(t, (size_t)(header + bytes));
 out:
@@ -28,8 +28,9 @@ out:
 
 dctms_status dctms_tokenizer_open(const dctms_model *model, dctms_tokenizer **tokenizer, dctms_error *err) {
     dct_err why = {0};
-    if (!model->is_open) return dct_give(dct_fail(&why, DCT_USAGE, "the model's header was dropped when a session was opened"), &why, err);
-    return dct_give(open_tables(model, tokenizer, &why), &why, err);
+    dct_status status = dct_model_need_header(model, &why);
+    if (status == DCT_OK) status = open_tables(model, tokenizer, &why);
+    return dct_give(status, &why, err);
 }
 
 void dctms_tokenizer_free(dctms_tokenizer *t) {

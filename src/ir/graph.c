@@ -112,7 +112,7 @@ static dct_value_id value_of_ref(const dct_graph *g, dct_kind kind, uint32_t ref
     return DCT_NONE;
 }
 
-static bool same_weight(const dct_weight *a, const dct_weight *b) {
+bool dct_weight_equal(const dct_weight *a, const dct_weight *b) {
     return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->row_begin == b->row_begin && a->type == b->type &&
            a->is_vector == b->is_vector && strcmp(a->tensor, b->tensor) == 0;
 }
@@ -120,7 +120,7 @@ static bool same_weight(const dct_weight *a, const dct_weight *b) {
 dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w) {
     if (g->status != DCT_OK) return DCT_NONE;
     for (uint32_t i = 0; i < g->n_weights; i++) {
-        if (same_weight(&g->weights[i], w)) return value_of_ref(g, DCT_KIND_WEIGHT, i);
+        if (dct_weight_equal(&g->weights[i], w)) return value_of_ref(g, DCT_KIND_WEIGHT, i);
     }
     dct_weight *weights = add_item(g, g->weights, g->n_weights, &g->cap_weights, sizeof *weights);
     if (weights == NULL) return DCT_NONE;
@@ -146,7 +146,7 @@ dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c) {
     return id;
 }
 
-static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
+bool dct_rope_table_equal(const dct_rope_table *a, const dct_rope_table *b) {
     return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->base == b->base && a->factor == b->factor && a->scaling == b->scaling &&
            a->orig_ctx == b->orig_ctx && a->attn_factor == b->attn_factor && a->ext_factor == b->ext_factor &&
            a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && strcmp(a->factors_tensor, b->factors_tensor) == 0;
@@ -155,7 +155,7 @@ static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
 dct_value_id dct_graph_table(dct_graph *g, const dct_rope_table *t) {
     if (g->status != DCT_OK) return DCT_NONE;
     for (uint32_t i = 0; i < g->n_tables; i++) {
-        if (same_table(&g->tables[i], t)) return value_of_ref(g, DCT_KIND_PERSISTENT, i);
+        if (dct_rope_table_equal(&g->tables[i], t)) return value_of_ref(g, DCT_KIND_PERSISTENT, i);
     }
     dct_rope_table *tables = add_item(g, g->tables, g->n_tables, &g->cap_tables, sizeof *tables);
     if (tables == NULL) return DCT_NONE;

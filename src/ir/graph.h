@@ -145,6 +145,10 @@ bool dct_op_writes_input(dct_op_kind kind, uint32_t i);
 /* Tiles of gate and up that LINEAR_GLU computes into its scratch at a time: scratch = 2 x rows x 16 x tiles floats. */
 static inline uint32_t dct_glu_tiles(uint32_t rows) { return rows > 16 ? 2 : 8; }
 
+/* The same bytes in memory: whatever decides what a weight or a table holds is the same. */
+bool dct_weight_equal(const dct_weight *a, const dct_weight *b);
+bool dct_rope_table_equal(const dct_rope_table *a, const dct_rope_table *b);
+
 /* Values. `name` is printf-free; a layer >= 0 is prefixed as "blk.N.". All return DCT_NONE after a failure. */
 dct_value_id dct_graph_input_i32(dct_graph *g, const char *name, uint32_t rows, uint32_t cols);
 dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w); /* finds an equal one first */

@@ -14,12 +14,12 @@ typedef uint32_t dct_token;
 #define DCT_NO_TOKEN UINT32_MAX
 
 /* Bytes of the tables for this model. Also checks them (counts, types, ids, merges): DCT_BAD_FILE names the key. The tables are
- * built once in `work` for that, so it takes table_bytes there; build itself takes nothing from it. */
+ * built once in `work` for that, so it takes table_bytes there. */
 dct_status dct_tokenizer_measure(const dct_model *model, dct_arena *work, uint64_t *table_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* Builds the tables in `memory` (64-byte aligned, table_bytes). Copies all it needs: the model may be closed afterwards.
  * *out points into memory. */
-dct_status dct_tokenizer_build(const dct_model *model, dct_arena *work, void *memory, uint64_t table_bytes, dct_tokenizer **out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_tokenizer_build(const dct_model *model, void *memory, uint64_t table_bytes, dct_tokenizer **out, dct_err *err) DCT_MUST_CHECK;
 
 typedef struct dct_special {
     dct_token bos, eos, eot, unk, pad; /* DCT_NO_TOKEN when the file has none */

@@ -455,10 +455,9 @@ dct_status dct_tokenizer_measure(const dct_model *model, dct_arena *work, uint64
     return status;
 }
 
-dct_status dct_tokenizer_build(const dct_model *model, dct_arena *work, void *memory, uint64_t table_bytes, dct_tokenizer **out, dct_err *err) {
+dct_status dct_tokenizer_build(const dct_model *model, void *memory, uint64_t table_bytes, dct_tokenizer **out, dct_err *err) {
     vocab_source src;
     dct_tokenizer layout;
-    (void)work; /* sorting and all else is done in place */
     uint64_t bytes;
     dct_status status = read_source(model, &src, err);
     if (status == DCT_OK) status = lay_out(&src, &layout, &bytes, err);

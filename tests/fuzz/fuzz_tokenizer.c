@@ -144,7 +144,7 @@ static void run_vocabulary(const uint8_t *header, size_t n_header, const uint8_t
         REQUIRE(status == DCT_OK || !is_ours);
         if (status == DCT_OK) {
             void *memory = aligned_alloc(64, table_bytes);
-            REQUIRE(dct_tokenizer_build(&model, &arena, memory, table_bytes, &t, &err) == DCT_OK); /* what was measured will be built */
+            REQUIRE(dct_tokenizer_build(&model, memory, table_bytes, &t, &err) == DCT_OK); /* what was measured will be built */
             run_text(t, text, n, is_ours);
             free(memory);
         }

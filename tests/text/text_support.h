@@ -28,7 +28,7 @@ static inline dct_status test_vocab_build(test_vocab *v, dct_model *model, dct_e
     if (status == DCT_OK) {
         v->memory = aligned_alloc(64, v->table_bytes);
         memset(v->memory, 0xa5, v->table_bytes);
-        status = dct_tokenizer_build(model, &v->arena, v->memory, v->table_bytes, &v->t, err);
+        status = dct_tokenizer_build(model, v->memory, v->table_bytes, &v->t, err);
     }
     dct_model_close(model);
     dct_arena_deinit(&v->arena);

@@ -1,0 +1,535 @@
+/* The command as users meet it: argv in; exit code, stdout and stderr out. Each case starts the built `dctms` as a process of its own.
+ *
+ *   table of cases     code, the first words of stderr, something that stdout holds
+ *   JSON               keys and types are the contract of DESIGN §6; regions and items add up
+ *   the run line       no malloc, no page fault after ready, and VmHWM within M_max, whatever the mode
+ *   signals            130 and 143 from every place where the command can be, and a chat that survives Ctrl-C
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND DCT_BINARY_DIR "/dctms"
+#define MODEL DCT_SOURCE_DIR "/models/tiny-vl/tiny-vl-f16.gguf"
+#define WORK DCT_BINARY_DIR "/test_command."
+
+enum { MAX_ARGS = 40, OUT_BYTES = 1 << 20, TIMEOUT_MS = 60000 };
+
+/* ---- a process ---- */
+
+typedef struct child {
+    pid_t pid;
+    int in, out, err; /* our ends */
+    char *text[2];    /* stdout, stderr so far */
+    size_t n[2];
+} child;
+
+/* `line` is cut at blanks; $M stands for the model's path, $W for the beginning of a path to write to. */
+static child start(const char *line) {
+    static char store[8192];
+    char *argv[MAX_ARGS] = {(char *)(uintptr_t)COMMAND};
+    int n = 1, in[2], out[2], err[2];
+    snprintf(store, sizeof store, "%s", line);
+    for (char *word = strtok(store, " "); word != NULL && n < MAX_ARGS - 1; word = strtok(NULL, " ")) {
+        static char paths[MAX_ARGS][512];
+        if (strncmp(word, "$M", 2) == 0) snprintf(paths[n], sizeof paths[n], "%s%s", MODEL, word + 2);
+        else if (strncmp(word, "$W", 2) == 0) snprintf(paths[n], sizeof paths[n], "%s%s", WORK, word + 2);
+        else snprintf(paths[n], sizeof paths[n], "%s", word);
+        argv[n] = paths[n];
+        n++;
+    }
+    assert_true(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        dup2(err[1], 2);
+        execv(COMMAND, argv);
+        _exit(99);
+    }
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    child c = {.pid = pid, .in = in[1], .out = out[0], .err = err[0]};
+    for (int i = 0; i < 2; i++) c.text[i] = calloc(1, OUT_BYTES);
+    return c;
+}
+
+static void say(child *c, const char *text) { assert_int_equal(write(c->in, text, strlen(text)), (ssize_t)strlen(text)); }
+
+/* Takes what the child writes until stream `which` holds `wanted`, or until both ended when that is NULL. */
+static void take_until(child *c, int which, const char *wanted) {
+    while (wanted == NULL || strstr(c->text[which], wanted) == NULL) {
+        struct pollfd p[2] = {{c->out, POLLIN, 0}, {c->err, POLLIN, 0}};
+        if (c->out < 0 && c->err < 0) {
+            if (wanted != NULL) fail_msg("ended without '%s': %s%s", wanted, c->text[0], c->text[1]);
+            return;
+        }
+        if (poll(p, 2, TIMEOUT_MS) <= 0) {
+            kill(c->pid, SIGKILL);
+            fail_msg("hangs: %s%s", c->text[0], c->text[1]);
+        }
+        for (int i = 0; i < 2; i++) {
+            int *fd = i == 0 ? &c->out : &c->err;
+            if (*fd < 0 || p[i].revents == 0) continue;
+            ssize_t got = read(*fd, c->text[i] + c->n[i], OUT_BYTES - 1 - c->n[i]);
+            if (got > 0) c->n[i] += (size_t)got;
+            if (got > 0) continue;
+            close(*fd);
+            *fd = -1;
+        }
+    }
+}
+
+/* The exit code; 1000 + the signal when one killed it. */
+static int finish(child *c) {
+    int status;
+    if (c->in >= 0) close(c->in);
+    c->in = -1;
+    take_until(c, 0, NULL);
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static void drop(child *c) {
+    free(c->text[0]);
+    free(c->text[1]);
+}
+
+static void expect_code(child *c, const char *line, int wanted) {
+    int code = finish(c);
+    if (code != wanted) fail_msg("dctms %s: exit code %d, expected %d\n%s%s", line, code, wanted, c->text[0], c->text[1]);
+}
+
+/* ---- files ---- */
+
+static char *read_whole(const char *path, size_t *n) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    struct stat st;
+    assert_int_equal(fstat(fileno(f), &st), 0);
+    char *bytes = malloc((size_t)st.st_size);
+    assert_int_equal(fread(bytes, 1, (size_t)st.st_size, f), st.st_size);
+    fclose(f);
+    *n = (size_t)st.st_size;
+    return bytes;
+}
+
+static void write_whole(const char *name, const char *bytes, size_t n) {
+    char path[512];
+    snprintf(path, sizeof path, "%s%s", WORK, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void replace_all(char *bytes, size_t n, const char *from, const char *to) {
+    size_t len = strlen(from);
+    assert_int_equal(len, strlen(to));
+    for (size_t i = 0; i + len <= n; i++)
+        if (memcmp(bytes + i, from, len) == 0) memcpy(bytes + i, to, len);
+}
+
+/* Models that differ from the tiny one in a few bytes of the header, and texts. */
+static int make_files(void **state) {
+    (void)state;
+    size_t n;
+    char *bytes = read_whole(MODEL, &n);
+    write_whole("cut.gguf", bytes, n / 2);
+    write_whole("short.gguf", bytes, 100);
+    char *other = malloc(n);
+    memcpy(other, bytes, n);
+    replace_all(other, n, "tokenizer.chat_template", "tokenizer.chat_wemplate");
+    write_whole("plain.gguf", other, n);
+    memcpy(other, bytes, n);
+    size_t at = 0;
+    while (memcmp(other + at, "tokenizer.chat_template", 23) != 0) at++;
+    uint64_t n_template;
+    memcpy(&n_template, other + at + 27, sizeof n_template); /* key, type, length */
+    replace_all(other + at + 35, n_template, "im_start", "qq_start");
+    replace_all(other + at + 35, n_template, "im_end", "qq_end");
+    write_whole("foreign.gguf", other, n);
+    free(other);
+    free(bytes);
+    char *text = malloc(200000);
+    memset(text, 'a', 200000);
+    write_whole("big.txt", text, 200000);
+    for (size_t i = 0; i < 200000; i++) text[i] = (char)(i % 2 == 0 ? 'a' + i / 2 % 26 : ' ');
+    write_whole("long.txt", text, 7000);
+    write_whole("few.txt", "0123456789", 10);
+    free(text);
+    unsetenv("DCTMS_ISA");
+    unsetenv("LLAMA_ARG_CTX_SIZE");
+    unsetenv("LLAMA_ARG_THREADS");
+    return 0;
+}
+
+static int remove_files(void **state) {
+    (void)state;
+    static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "plan", "svg"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s%s", WORK, names[i]);
+        unlink(path);
+    }
+    return 0;
+}
+
+/* ---- the table ---- */
+
+typedef struct command_case {
+    const char *line, *input; /* input: standard input */
+    int code;
+    const char *err, *out;    /* stderr begins with, stdout holds; NULL: nothing at all */
+} command_case;
+
+static const command_case cases[] = {
+    /* 0 */
+    {"--help", "", 0, NULL, "Exit codes"},
+    {"--version", "", 0, NULL, "dctms "},
+    {"run --help", "", 0, NULL, "--seal HOW"},
+    {"plan $M -c 256 -n 16", "", 0, NULL, "M_max"},
+    {"plan $M -c 256 -n 16 -o $Wplan --svg $Wsvg", "", 0, NULL, "M_max"},
+    {"verify $Wplan", "", 0, NULL, "verified (alone"},
+    {"verify $Wplan $M", "", 0, NULL, "verified\n"},
+    {"run $M --plan $Wplan -p hello --temp 0 -q", "", 0, NULL, "\n"},
+    {"inspect $M", "", 0, NULL, "qwen2vl"},
+    {"tokenize $M -p hello --ids", "", 0, NULL, "\n"},
+    {"score $M -f $Wfew.txt", "", 0, NULL, "perplexity"},
+    {"run $M -c 256 -n 4 --temp 0 -q", "hello", 0, NULL, "\n"}, /* the prompt from standard input */
+    {"run $Wplain.gguf -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"}, /* no template: completed as it stands */
+    {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello -no-cnv", "", 0, NULL, "\n"},
+    {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello --chat-template chatml", "", 0, NULL, "\n"},
+    {"run $M -c 256 -n 4 --temp 0 -q -p hello --alloc dynamic", "", 0, NULL, "\n"},
+    {"bench $M -p 8 -n 4 -r 1 --alloc dynamic", "", 0, NULL, "pp8"},
+    /* 1 */
+    {"", "", 1, NULL, "dctms run"},
+    {"fly", "", 1, "dctms: unknown verb 'fly'", NULL},
+    {"run --fly", "", 1, "dctms: --fly: no such flag", NULL},
+    {"run -c", "", 1, "dctms: -c needs a value", NULL},
+    {"run -c ten", "", 1, "dctms: --ctx-size: 'ten'", NULL},
+    {"run $M -p x -c 16 -n 16", "", 1, "dctms: a context of 16 tokens leaves no room", NULL},
+    {"run $M -p x --alloc bogus", "", 1, "dctms: --alloc: 'bogus'", NULL},
+    {"run $M -p x --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
+    {"run $M -p x --alloc dynamic --seal on", "", 1, "dctms: --alloc dynamic", NULL},
+    {"bench $M --alloc bogus", "", 1, "dctms: --alloc: 'bogus'", NULL},
+    {"bench $M --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
+    {"bench $M --alloc dynamic --seal on", "", 1, "dctms: --alloc dynamic", NULL},
+    {"bench $M -o xml", "", 1, "dctms: -o: 'xml'", NULL},
+    {"bench $M -p 0 -n 0", "", 1, "dctms: -p and -n leave nothing", NULL},
+    {"run $M -ngl 99 -p x", "", 1, "dctms: -ngl 99", NULL},
+    {"run $M -ctk q4_0 -p x", "", 1, "dctms: 'q4_0' is no type", NULL},
+    {"run $M -cnv --json", "", 1, "dctms: --json shows one answer", NULL},
+    {"run $M -c 256 -n 4 -p x --chat-template zz", "", 1, "dctms: unknown chat template zz; name one of chatml", NULL},
+    {"run $Wforeign.gguf -c 256 -n 4 -p x", "", 1, "dctms: the file's chat template is not one we know; name one of", NULL},
+    {"run $Wplain.gguf -c 256 -n 4 -cnv", "", 1, "dctms: the file has no chat template; name one of", NULL},
+    {"run $Wplain.gguf -c 256 -n 4 -cnv -p x", "", 1, "dctms: the file has no chat template; name one of", NULL},
+    {"score $M", "", 1, "dctms: score needs a text", NULL},
+    /* 2 */
+    {"plan $Wnowhere", "", 2, "dctms: ", NULL},
+    {"plan $Wshort.gguf", "", 2, "dctms: ", NULL},
+    {"run $Wcut.gguf -p x", "", 2, "dctms: ", NULL},
+    {"plan $Wbig.txt", "", 2, "dctms: ", NULL},
+    {"verify $Wbig.txt", "", 2, "dctms: ", NULL},
+    {"verify $Wplan $Wplain.gguf", "", 2, "dctms: " WORK "plan: MODEL_MISMATCH: ", NULL},
+    {"run $M -p x --plan $Wbig.txt", "", 2, "dctms: ", NULL},
+    {"run $M -f $Wnowhere", "", 2, "dctms: ", NULL},
+    /* 3 */
+    {"plan $M --memory-budget 1M", "", 3, "dctms: ", NULL},
+    {"run $M -p x --memory-budget 1M", "", 3, "dctms: ", NULL},
+    /* 4 */
+    {"run $M -c 64 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: " WORK "long.txt: 7000 bytes, a prompt can have ", NULL},
+    {"run $M -c 2048 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: the prompt has ", NULL},
+    {"run $M -c 4096 -n 16 --temp 0 -f $Wbig.txt", "", 4, "dctms: " WORK "big.txt: 200000 bytes, a prompt can have ", NULL},
+};
+
+static void check_case(const command_case *k) {
+    child c = start(k->line);
+    signal(SIGPIPE, SIG_IGN);
+    (void)!write(c.in, k->input, strlen(k->input));
+    expect_code(&c, k->line, k->code);
+    if (k->err == NULL ? c.n[1] != 0 : strncmp(c.text[1], k->err, strlen(k->err)) != 0) fail_msg("dctms %s: stderr is '%s'", k->line, c.text[1]);
+    if (k->out == NULL ? c.n[0] != 0 : strstr(c.text[0], k->out) == NULL) fail_msg("dctms %s: stdout is '%s'", k->line, c.text[0]);
+    drop(&c);
+}
+
+static void every_command_answers_as_stated(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(&cases[i]);
+}
+
+/* 5: what cannot be written. */
+static void a_full_disk_is_reported(void **state) {
+    (void)state;
+    int code = system(COMMAND " --help >/dev/full 2>/dev/null");
+    assert_int_equal(WEXITSTATUS(code), 5);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_of(const char *line) {
+    child c = start(line);
+    json_error_t why;
+    expect_code(&c, line, 0);
+    json_t *root = json_loads(c.text[0], 0, &why);
+    if (root == NULL) fail_msg("dctms %s: line %d: %s\n%s", line, why.line, why.text, c.text[0]);
+    drop(&c);
+    return root;
+}
+
+/* "s:name" a string, i an integer, r any number, b a boolean, a an array, o an object; exactly these. */
+static void expect_keys(const json_t *object, const char *spec) {
+    char copy[1024];
+    size_t n = 0;
+    assert_true(json_is_object(object));
+    snprintf(copy, sizeof copy, "%s", spec);
+    for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " "), n++) {
+        const json_t *v = json_object_get(object, word + 2);
+        if (v == NULL) fail_msg("no key '%s'", word + 2);
+        bool fits = word[0] == 's' ? json_is_string(v) : word[0] == 'i' ? json_is_integer(v) : word[0] == 'r' ? json_is_number(v) :
+                    word[0] == 'b' ? json_is_boolean(v) : word[0] == 'a' ? json_is_array(v) : json_is_object(v);
+        if (!fits) fail_msg("'%s' has another type", word + 2);
+    }
+    assert_int_equal(json_object_size(object), n);
+}
+
+static json_int_t int_of(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
+
+static void a_run_in_json(void **state) {
+    (void)state;
+    json_t *root = json_of("run $M -c 256 -n 12 -p hello --temp 0 --ignore-eos --json");
+    expect_keys(root, "s:text a:tokens s:finish_reason o:timings o:memory");
+    expect_keys(json_object_get(root, "timings"), "i:prompt_n r:prompt_ms r:prompt_per_second i:predicted_n r:predicted_ms r:predicted_per_second");
+    const json_t *memory = json_object_get(root, "memory");
+    expect_keys(memory, "i:m_max_bytes i:vm_hwm_bytes i:rss_anon_bytes i:mallocs_after_ready i:minflt_after_ready i:majflt_after_ready b:sealed");
+    assert_int_equal(json_array_size(json_object_get(root, "tokens")), 12);
+    assert_int_equal(int_of(json_object_get(root, "timings"), "predicted_n"), 12);
+    assert_string_equal(json_string_value(json_object_get(root, "finish_reason")), "length");
+#ifndef DCT_SANITIZED
+    assert_int_equal(int_of(memory, "mallocs_after_ready"), 0);
+    assert_int_equal(int_of(memory, "minflt_after_ready") + int_of(memory, "majflt_after_ready"), 0);
+    assert_in_range(int_of(memory, "vm_hwm_bytes"), 1, int_of(memory, "m_max_bytes"));
+#endif
+    json_decref(root);
+}
+
+static void a_plan_adds_up(void **state) {
+    (void)state;
+    static const char *const regions[] = {"weights", "kv", "persistent", "intermediate", "runtime"};
+    json_t *root = json_of("plan $M -c 512 -n 64 -t 2 --json");
+    expect_keys(root, "o:model o:bounds o:envelope o:compile a:phases o:schedule");
+    expect_keys(json_object_get(root, "bounds"), "i:ctx i:max_input i:max_output i:ubatch i:slots i:threads s:type_k s:type_v i:image_max_tokens s:logits");
+    const json_t *e = json_object_get(root, "envelope");
+    expect_keys(e, "i:m_max_bytes i:weights_bytes i:kv_bytes i:persistent_bytes i:intermediate_bytes i:runtime_bytes i:m_hw_bytes i:m_free_bytes b:fits s:source a:items");
+    json_int_t total = 0;
+    for (size_t r = 0; r < 5; r++) {
+        char key[64];
+        json_int_t sum = 0;
+        size_t i;
+        json_t *item;
+        snprintf(key, sizeof key, "%s_bytes", regions[r]);
+        json_array_foreach(json_object_get(e, "items"), i, item)
+            if (strcmp(json_string_value(json_object_get(item, "region")), regions[r]) == 0) sum += int_of(item, "bytes");
+        if (sum != int_of(e, key)) fail_msg("the items of %s are %lld bytes, the region has %lld", regions[r], (long long)sum, (long long)int_of(e, key));
+        total += sum;
+    }
+    assert_int_equal(total, int_of(e, "m_max_bytes"));
+    json_decref(root);
+}
+
+static const char bench_keys[] = "s:model_filename s:model_type i:model_size i:model_n_params s:backends i:n_ubatch i:n_threads s:type_k s:type_v i:n_prompt i:n_gen i:n_depth "
+                                 "r:avg_ns r:stddev_ns r:avg_ts r:stddev_ts r:p50_ms r:p95_ms r:p99_ms r:max_ms r:cv i:m_max_bytes i:vm_hwm_bytes";
+
+static uint32_t count(const char *text, char c) {
+    uint32_t n = 0;
+    for (; *text != '\0'; text++) n += *text == c;
+    return n;
+}
+
+static void bench_has_one_list_of_fields(void **state) {
+    (void)state;
+    json_t *root = json_of("bench $M -p 8 -n 4 -r 2 -d 3 -ctk q8_0 -o json");
+    assert_int_equal(json_array_size(root), 2);
+    expect_keys(json_array_get(root, 0), bench_keys);
+    expect_keys(json_array_get(root, 1), bench_keys);
+    assert_int_equal(int_of(json_array_get(root, 0), "n_prompt"), 8);
+    assert_int_equal(int_of(json_array_get(root, 1), "n_gen"), 4);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(root, 1), "type_k")), "q8_0");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(root, 0), "model_filename")), MODEL);
+    json_decref(root);
+
+    root = json_of("bench $M -p 0 -n 4 -r 1 -o jsonl");
+    expect_keys(root, bench_keys);
+    json_decref(root);
+
+    child c = start("bench $M -p 8 -n 4 -r 1 -o csv");
+    expect_code(&c, "bench -o csv", 0);
+    assert_int_equal(count(c.text[0], '\n'), 3);
+    assert_int_equal(count(c.text[0], ','), 3 * 22);
+    drop(&c);
+    c = start("bench $M -p 8 -n 4 -r 1 -d 2 -o md");
+    expect_code(&c, "bench -o md", 0);
+    assert_int_equal(count(c.text[0], '\n'), 4);
+    assert_int_equal(count(c.text[0], '|'), 4 * 12);
+    assert_non_null(strstr(c.text[0], "| pp8 @ d2 |"));
+    drop(&c);
+}
+
+/* ---- the run line ---- */
+
+static double number_after(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at == NULL ? -1 : strtod(at + strlen(key), NULL);
+}
+
+static void check_run_line(const char *line, const char *input) {
+    child c = start(line);
+    say(&c, input);
+    expect_code(&c, line, 0);
+    const char *err = c.text[1];
+    double most = number_after(err, "M_max "), seen = number_after(err, "observed ");
+    if (strstr(err, "mallocs after ready 0 \xc2\xb7 page faults after ready 0") == NULL) fail_msg("dctms %s: %s", line, err);
+    if (!(seen > 0 && seen <= most)) fail_msg("dctms %s: observed %.2f of %.2f MiB", line, seen, most);
+    drop(&c);
+}
+
+static void nothing_is_obtained_after_ready(void **state) {
+    (void)state;
+    static const char *const modes[] = {
+        "--temp 0", "--temp 0.8 --seed 7", "--repeat-penalty 1.3 --presence-penalty 0.2 --frequency-penalty 0.1 --repeat-last-n -1 -l 13+2 -l 15-inf",
+        "--temp 0 -r zebra -r e", "--temp 0 -ctk q8_0 -ctv q8_0", "--temp 0 -t 1", "--temp 0 -t 2", "--temp 0 -t 3", "--temp 0 -ub 1",
+        "--temp 0 -no-cnv", "--temp 0 -sys terse", "--temp 0 --seal kill", "--temp 0 --seal off", "--temp 0 --logits all -ub 4",
+    };
+#ifdef DCT_SANITIZED
+    print_message("skipped: a sanitizer's own memory is counted with the process\n");
+    return;
+#endif
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "run $M -c 256 -n 24 --ignore-eos -p hello %s", modes[i]);
+        check_run_line(line, "");
+    }
+    check_run_line("run $M -c 2048 -n 24 --ignore-eos --temp 0 -no-cnv -f $Wfew.txt", "");
+    check_run_line("run $M -c 512 -n 24 --temp 0 -cnv", "hello\nwho are you\n/clear\nhello again\n/exit\n");
+    check_run_line("run $Wplain.gguf -c 256 -n 24 -p hello", "");
+}
+
+/* ---- signals ---- */
+
+static void pause_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+
+/* A long prompt, a row at a time, by the slowest kernels. */
+static void signal_in_prompt(int number, int code) {
+    setenv("DCTMS_ISA", "scalar", 1);
+    child c = start("run $M -c 8192 -n 16 -ub 1 -t 1 -no-cnv -f $Wlong.txt");
+    unsetenv("DCTMS_ISA");
+    take_until(&c, 1, "sampling:");
+    pause_ms(100);
+    kill(c.pid, number);
+    expect_code(&c, "run, in its prompt", code);
+    assert_non_null(strstr(c.text[1], "dctms: interrupted with "));
+    drop(&c);
+}
+
+static void signal_in_answer(int number, int code) {
+    child c = start("run $M -c 8192 -n 8000 --ignore-eos --temp 0 -p hello");
+    take_until(&c, 0, " ");
+    kill(c.pid, number);
+    expect_code(&c, "run, in its answer", code);
+    assert_non_null(strstr(c.text[1], "eval time"));
+    drop(&c);
+}
+
+static void signals_end_a_run(void **state) {
+    (void)state;
+    signal_in_prompt(SIGINT, 130);
+    signal_in_prompt(SIGTERM, 143);
+    signal_in_answer(SIGINT, 130);
+    signal_in_answer(SIGTERM, 143);
+}
+
+static const char chat_line[] = "run $M -c 8192 -n 8000 --ignore-eos --temp 0 -cnv";
+
+static void chat_ends_at_its_prompt(int number, int code) {
+    child c = start(chat_line);
+    take_until(&c, 1, "\n> ");
+    pause_ms(50);
+    kill(c.pid, number);
+    expect_code(&c, "chat, at its prompt", code);
+    drop(&c);
+}
+
+static void signals_end_a_chat(void **state) {
+    (void)state;
+    chat_ends_at_its_prompt(SIGINT, 130);
+    chat_ends_at_its_prompt(SIGTERM, 143);
+    child c = start(chat_line);
+    say(&c, "hello\n");
+    take_until(&c, 0, " ");
+    kill(c.pid, SIGTERM);
+    expect_code(&c, "chat, in an answer", 143);
+    assert_non_null(strstr(c.text[1], "eval time"));
+    drop(&c);
+}
+
+/* Ctrl-C stops the answer, or the evaluation of the question; the chat goes on. */
+static void a_chat_survives_ctrl_c(void **state) {
+    (void)state;
+    child c = start(chat_line);
+    say(&c, "hello\n");
+    take_until(&c, 0, " ");
+    kill(c.pid, SIGINT);
+    take_until(&c, 1, "\n> \n> ");
+    say(&c, "/exit\n");
+    expect_code(&c, "chat, Ctrl-C in an answer", 0);
+    drop(&c);
+
+    char *question = malloc(6002);
+    for (size_t i = 0; i < 6000; i++) question[i] = (char)(i % 2 == 0 ? 'a' + i / 2 % 26 : ' ');
+    strcpy(question + 6000, "\n");
+    setenv("DCTMS_ISA", "scalar", 1);
+    c = start("run $M -c 8192 -n 16 -ub 1 -t 1 --temp 0 -cnv");
+    unsetenv("DCTMS_ISA");
+    take_until(&c, 1, "\n> ");
+    say(&c, question);
+    pause_ms(200);
+    kill(c.pid, SIGINT);
+    take_until(&c, 1, "interrupted with ");
+    say(&c, "/exit\n");
+    expect_code(&c, "chat, Ctrl-C in a prompt", 0);
+    drop(&c);
+    free(question);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_answers_as_stated),
+        cmocka_unit_test(a_full_disk_is_reported),
+        cmocka_unit_test(a_run_in_json),
+        cmocka_unit_test(a_plan_adds_up),
+        cmocka_unit_test(bench_has_one_list_of_fields),
+        cmocka_unit_test(nothing_is_obtained_after_ready),
+        cmocka_unit_test(signals_end_a_run),
+        cmocka_unit_test(signals_end_a_chat),
+        cmocka_unit_test(a_chat_survives_ctrl_c),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}
