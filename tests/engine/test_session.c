@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -371,6 +372,77 @@ static void memory_that_runs_out_leaves_nothing_open(void **state) {
     assert_true(n_refused >= 5); /* the replaced mmap is the one that is used */
 }
 
+/* What is held beside the reservation has an allowance in M_max; it is checked when the process is meant and not else. */
+static void a_process_that_holds_more_than_its_allowance_is_refused(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    size_t n = 24 << 20;
+    dctms_plan_params pp = plan_params(128, 32, 32, 2);
+    dctms_session_params sp = dctms_session_default_params();
+    sp.whole_process = true;
+    for (int is_too_much = 0; is_too_much < 2; is_too_much++) {
+        int64_t before = mapped_bytes;
+        char *held = is_too_much ? mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+        if (held != NULL) memset(held, 1, n);
+        opened o = {0};
+        dctms_error err = {0};
+        CHECK(dctms_model_open(f16, &o.model, &check_err));
+        CHECK(dctms_plan_compile(o.model, &pp, &o.plan, &check_err));
+        dctms_status status = dctms_session_open(o.model, o.plan, &sp, &o.session, &err);
+        if (is_too_much) {
+            assert_int_equal(status, DCTMS_NO_FIT);
+            double has, allowed;
+            assert_int_equal(sscanf(err.message, "program, libraries, heap and stack take %lf MiB, M_max has room for %lf", &has, &allowed), 2);
+            assert_true(has >= 24 && has > allowed && allowed > 1);
+        } else if (status != DCTMS_OK) {
+            fail_msg("%s", err.message);
+        }
+        close_all(o);
+        if (held != NULL) munmap(held, n);
+        assert_true(mapped_bytes == before);
+    }
+}
+
+/* A prompt written into planned memory is the same prompt; the buffer holds the longest that can fit. */
+static void a_prompt_may_lie_in_planned_memory(void **state) {
+    (void)state;
+    opened o = open_small(128, 16);
+    static const char text[] = "A prompt that came from a file.";
+    uint32_t n_vocab = dctms_session_n_vocab(o.session);
+    float *logits = malloc(n_vocab * sizeof *logits);
+    CHECK(dctms_session_prompt(o.session, text, sizeof text - 1, true, &check_err));
+    memcpy(logits, dctms_session_logits(o.session), n_vocab * sizeof *logits);
+    CHECK(dctms_session_rewind(o.session, 0, &check_err));
+    size_t cap;
+    char *buffer = dctms_session_prompt_buffer(o.session, &cap);
+    assert_true(cap >= 112 * 4);
+    memset(buffer, 'x', cap); /* all of it is ours */
+    memcpy(buffer, text, sizeof text - 1);
+    CHECK(dctms_session_prompt(o.session, buffer, sizeof text - 1, true, &check_err));
+    assert_memory_equal(dctms_session_logits(o.session), logits, n_vocab * sizeof *logits);
+    free(logits);
+    close_all(o);
+}
+
+/* An interruption stops what comes next, unless it is taken back. */
+static void an_interruption_can_be_forgotten(void **state) {
+    (void)state;
+    opened o = open_small(256, 16);
+    dctms_error err;
+    dctms_token tokens[100];
+    for (uint32_t i = 0; i < 100; i++) tokens[i] = i + 300;
+    dctms_session_interrupt(o.session);
+    assert_int_equal(dctms_session_eval(o.session, tokens, 100, &err), DCTMS_INTERRUPTED);
+    CHECK(dctms_session_rewind(o.session, 0, &check_err));
+    dctms_session_interrupt(o.session);
+    dctms_session_clear_interrupt(o.session);
+    CHECK(dctms_session_eval(o.session, tokens, 100, &check_err));
+    assert_int_equal(dctms_session_n_tokens(o.session), 100);
+    close_all(o);
+}
+
 static void handles_are_freed_in_any_order(void **state) {
     (void)state;
     opened o = open_small(128, 40);
@@ -426,6 +498,9 @@ int main(void) {
         cmocka_unit_test(a_chat_keeps_its_prefix),
         cmocka_unit_test(nothing_is_allocated_after_open),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
+        cmocka_unit_test(a_process_that_holds_more_than_its_allowance_is_refused),
+        cmocka_unit_test(a_prompt_may_lie_in_planned_memory),
+        cmocka_unit_test(an_interruption_can_be_forgotten),
         cmocka_unit_test(handles_are_freed_in_any_order),
         cmocka_unit_test(a_dropped_header_is_not_used),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
