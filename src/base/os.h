@@ -58,7 +58,6 @@ dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n,
 /* --- time, processor, counters ------------------------------------------------------------------------------------ */
 
 uint64_t dct_os_now_ns(void); /* monotonic */
-double dct_os_cpu_seconds(void); /* processor time of this process */
 
 /* How many workers this process should run: floor(min(affinity, cgroup quota)), at least 1. `source` (may be NULL)
  * receives one line that says where the number comes from. `root` prefixes /proc and /sys paths (tests); NULL = "". */

@@ -45,20 +45,6 @@ bool dct_read_u32(dct_reader *r, uint32_t *out) {
 
 bool dct_read_u64(dct_reader *r, uint64_t *out) { return read_uint(r, 8, out); }
 
-bool dct_read_f32(dct_reader *r, float *out) {
-    uint32_t bits;
-    if (!dct_read_u32(r, &bits)) return false;
-    memcpy(out, &bits, sizeof *out);
-    return true;
-}
-
-bool dct_read_f64(dct_reader *r, double *out) {
-    uint64_t bits;
-    if (!dct_read_u64(r, &bits)) return false;
-    memcpy(out, &bits, sizeof *out);
-    return true;
-}
-
 bool dct_read_bytes(dct_reader *r, uint64_t n, const void **out) {
     if (dct_reader_left(r) < n) return false;
     *out = r->bytes + r->pos;
@@ -90,7 +76,6 @@ static void write_uint(dct_writer *w, uint64_t v, unsigned n) {
 }
 
 void dct_write_u8(dct_writer *w, uint8_t v) { write_uint(w, v, 1); }
-void dct_write_u16(dct_writer *w, uint16_t v) { write_uint(w, v, 2); }
 void dct_write_u32(dct_writer *w, uint32_t v) { write_uint(w, v, 4); }
 void dct_write_u64(dct_writer *w, uint64_t v) { write_uint(w, v, 8); }
 
@@ -98,9 +83,4 @@ void dct_write_f32(dct_writer *w, float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     write_uint(w, bits, 4);
-}
-
-void dct_write_str(dct_writer *w, dct_str s) {
-    write_uint(w, s.len, 4);
-    dct_write_bytes(w, s.ptr, s.len);
 }

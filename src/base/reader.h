@@ -34,8 +34,6 @@ bool dct_read_u8(dct_reader *r, uint8_t *out);
 bool dct_read_u16(dct_reader *r, uint16_t *out);
 bool dct_read_u32(dct_reader *r, uint32_t *out);
 bool dct_read_u64(dct_reader *r, uint64_t *out);
-bool dct_read_f32(dct_reader *r, float *out);
-bool dct_read_f64(dct_reader *r, double *out);
 bool dct_read_bytes(dct_reader *r, uint64_t n, const void **out);
 bool dct_read_skip(dct_reader *r, uint64_t n);
 
@@ -49,11 +47,9 @@ typedef struct dct_writer {
 } dct_writer;
 
 void dct_write_u8(dct_writer *w, uint8_t v);
-void dct_write_u16(dct_writer *w, uint16_t v);
 void dct_write_u32(dct_writer *w, uint32_t v);
 void dct_write_u64(dct_writer *w, uint64_t v);
 void dct_write_f32(dct_writer *w, float v);
 void dct_write_bytes(dct_writer *w, const void *bytes, uint64_t n);
-void dct_write_str(dct_writer *w, dct_str s); /* u32 length, bytes */
 
 #endif

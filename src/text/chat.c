@@ -23,12 +23,6 @@ bool dct_chat_family_of_name(const char *name, dct_chat_family *family) {
     return false;
 }
 
-const char *dct_chat_family_name(dct_chat_family family) {
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (family_names[i].family == family) return family_names[i].name;
-    return "none";
-}
-
 const char *dct_chat_names(void) { return "chatml, llama2, llama3, mistral, gemma, phi3"; }
 
 /* ---- looking into a template ---- */

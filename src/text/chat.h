@@ -18,7 +18,6 @@ typedef enum dct_chat_family { DCT_CHAT_NONE, DCT_CHAT_CHATML, DCT_CHAT_LLAMA2, 
 dct_chat_family dct_chat_recognise(dct_str jinja);
 /* "chatml", "llama2", "llama3", "mistral", "gemma", "phi3"; false when unknown. */
 bool dct_chat_family_of_name(const char *name, dct_chat_family *family);
-const char *dct_chat_family_name(dct_chat_family family);
 const char *dct_chat_names(void); /* comma-separated, for messages */
 
 /* Whether the template itself writes the BOS token. */

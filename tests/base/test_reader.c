@@ -18,19 +18,17 @@ static bool read_all(dct_reader *r) {
     uint16_t b;
     uint32_t c;
     uint64_t d;
-    float e;
-    double f;
     const void *g;
-    return dct_read_u8(r, &a) && dct_read_u16(r, &b) && dct_read_u32(r, &c) && dct_read_u64(r, &d) && dct_read_f32(r, &e) &&
-           dct_read_f64(r, &f) && dct_read_bytes(r, 3, &g) && dct_read_skip(r, 2);
+    return dct_read_u8(r, &a) && dct_read_u16(r, &b) && dct_read_u32(r, &c) && dct_read_u64(r, &d) &&
+           dct_read_bytes(r, 3, &g) && dct_read_skip(r, 2);
 }
 
 static void test_every_truncation(void **state) {
     (void)state;
-    uint8_t bytes[32] = {0};
+    uint8_t bytes[20] = {0};
     for (uint64_t n = 0; n <= sizeof bytes; n++) {
         dct_reader r = dct_reader_of(bytes, n);
-        assert_int_equal(read_all(&r), n == 32);
+        assert_int_equal(read_all(&r), n == 20);
         assert_true(r.pos <= n);
     }
     dct_reader r = dct_reader_of(bytes, 10);
@@ -58,35 +56,35 @@ static void test_orders(void **state) {
 
 static void write_some(dct_writer *w) {
     dct_write_u8(w, 1);
-    dct_write_u16(w, 0x0203);
     dct_write_u32(w, 0x04050607);
     dct_write_u64(w, 8);
     dct_write_f32(w, 1.5f);
-    dct_write_str(w, DCT_STR("abc"));
+    dct_write_bytes(w, "abc", 3);
 }
 
 static void test_writer(void **state) {
     (void)state;
     dct_writer count = {0};
     write_some(&count);
-    assert_int_equal(count.pos, 26);
-    uint8_t bytes[27];
-    for (uint64_t size = 0; size <= 26; size++) {
+    assert_int_equal(count.pos, 20);
+    uint8_t bytes[21];
+    for (uint64_t size = 0; size <= 20; size++) {
         memset(bytes, 0xee, sizeof bytes);
         dct_writer w = {.bytes = bytes, .size = size};
         write_some(&w);
-        assert_int_equal(w.overflow, size < 26);
+        assert_int_equal(w.overflow, size < 20);
         for (uint64_t i = size; i < sizeof bytes; i++) assert_int_equal(bytes[i], 0xee);
     }
-    dct_reader r = dct_reader_of(bytes, 26);
+    dct_reader r = dct_reader_of(bytes, 20);
     uint8_t a = 0;
-    uint16_t b = 0;
-    uint32_t c = 0, len = 0;
+    uint32_t c = 0, bits = 0;
     uint64_t d = 0;
-    float e = 0;
-    assert_true(dct_read_u8(&r, &a) && dct_read_u16(&r, &b) && dct_read_u32(&r, &c));
-    assert_true(dct_read_u64(&r, &d) && dct_read_f32(&r, &e) && dct_read_u32(&r, &len));
-    assert_true(a == 1 && b == 0x0203 && c == 0x04050607 && d == 8 && e == 1.5f && len == 3);
+    float e;
+    const void *text;
+    assert_true(dct_read_u8(&r, &a) && dct_read_u32(&r, &c) && dct_read_u64(&r, &d));
+    assert_true(dct_read_u32(&r, &bits) && dct_read_bytes(&r, 3, &text));
+    memcpy(&e, &bits, sizeof e);
+    assert_true(a == 1 && c == 0x04050607 && d == 8 && e == 1.5f && memcmp(text, "abc", 3) == 0);
 }
 
 /* Every f16 goes to f32 and back unchanged (NaN stays NaN); between two neighbours the nearer one is taken, ties to even. */

@@ -71,13 +71,21 @@ static void threads_and_chunks(void **state) {
     free(reference.rows);
 }
 
+/* False when the processor or the build lacks the set: another one would be used silently. */
+static bool choose_isa(const char *name) {
+    setenv("DCTMS_ISA", name, 1);
+    if (strcmp(dctms_kernels_name(), name) == 0) return true;
+    print_message("skipped: %s is not in this build or processor (%s instead)\n", name, dctms_kernels_name());
+    return false;
+}
+
 static void instruction_sets_and_modes(void **state) {
     static const char *const kv[] = {"f32", "f16", "bf16", "q8_0"};
     const char *path = *state;
     for (uint32_t k = 0; k < 4; k++) {
         trail reference = one_walk(path, 256, N_PROMPT, 2, 64, kv[k], DCTMS_ALLOC_PLANNED);
         for (uint32_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-            setenv("DCTMS_ISA", isas[i], 1);
+            if (!choose_isa(isas[i])) continue;
             check_same(reference, one_walk(path, 256, N_PROMPT, 2, 64, kv[k], DCTMS_ALLOC_PLANNED), isas[i], 2, 64);
         }
         unsetenv("DCTMS_ISA");
