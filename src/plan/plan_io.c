@@ -22,6 +22,17 @@
 
 enum { HEADER_BYTES = 32, HASH_AT = 16, HASHED_FROM = 24 };
 
+/* What a plan may hold at most, several times what the largest model needs a layer; so no file makes the verifier work for long. */
+enum {
+    MAX_WEIGHTS = 32 * DCT_MAX_LAYERS,
+    MAX_CACHES = 2 * DCT_MAX_LAYERS,
+    MAX_TABLES = 64,
+    MAX_ITEMS = 2 * DCT_MAX_LAYERS, /* a layer of weights is one */
+    MAX_VALUES = 64 * DCT_MAX_LAYERS,
+    MAX_OPS = 32 * DCT_MAX_LAYERS,
+    MAX_WAITS = 4 * MAX_OPS
+};
+
 static const char MAGIC[8] = {'D', 'C', 'T', 'M', 'P', 'L', 'A', 'N'};
 
 typedef struct cursor {
@@ -117,9 +128,10 @@ static void field_text(cursor *c, char *text, uint32_t cap, const char *what) {
     text[n] = '\0';
 }
 
-/* The count of an array and, when reading, its room; `file_bytes` is the least that an element takes in the file. NULL after a defect. */
-static void *field_array(cursor *c, void *items, uint32_t *n, uint64_t item_bytes, uint64_t file_bytes, const char *what) {
-    field_u32(c, n, what);
+/* The count of an array, `most` or less, and, when reading, its room; `file_bytes` is the least that an element takes in the file. NULL
+ * after a defect. */
+static void *field_array(cursor *c, void *items, uint32_t *n, uint32_t most, uint64_t item_bytes, uint64_t file_bytes, const char *what) {
+    field_below(c, n, most + 1, what);
     if (c->status != DCT_OK || !reading(c)) return items;
     if (*n > dct_reader_left(c->r) / file_bytes) {
         defect(c, what);
@@ -253,9 +265,9 @@ enum { VALUE_FILE_BYTES = 44, OP_FILE_BYTES = 128 }; /* at least */
 
 static void walk_graph(cursor *c, const dct_plan *plan, dct_graph *g) {
     field_u32(c, &g->rows, "a graph's rows");
-    g->values = field_array(c, g->values, &g->n_values, sizeof *g->values, VALUE_FILE_BYTES, "a graph's values");
+    g->values = field_array(c, g->values, &g->n_values, MAX_VALUES, sizeof *g->values, VALUE_FILE_BYTES, "a graph's values");
     for (uint32_t i = 0; i < g->n_values && c->status == DCT_OK; i++) walk_value(c, plan, &g->values[i], i);
-    g->ops = field_array(c, g->ops, &g->n_ops, sizeof *g->ops, OP_FILE_BYTES, "a graph's ops");
+    g->ops = field_array(c, g->ops, &g->n_ops, MAX_OPS, sizeof *g->ops, OP_FILE_BYTES, "a graph's ops");
     for (uint32_t i = 0; i < g->n_ops && c->status == DCT_OK; i++) walk_op(c, &g->ops[i], g->n_values);
     for (uint32_t i = 0; i < g->n_values && c->status == DCT_OK; i++) {
         if (g->values[i].producer != DCT_NONE && g->values[i].producer >= g->n_ops) defect(c, "a value's producer");
@@ -288,7 +300,7 @@ static void walk_certificate(cursor *c, const dct_phase *phase, dct_certificate 
     field_u64(c, &cert->height_bytes, "a certificate's height");
     field_bool(c, &cert->optimal, "a certificate's claim");
     field_below(c, &cert->op, phase->graph.n_ops, "a certificate's op");
-    cert->values = field_array(c, cert->values, &cert->n_values, sizeof *cert->values, sizeof(uint32_t), "a certificate's values");
+    cert->values = field_array(c, cert->values, &cert->n_values, phase->graph.n_values, sizeof *cert->values, sizeof(uint32_t), "a certificate's values");
     for (uint32_t i = 0; i < cert->n_values && c->status == DCT_OK; i++) field_below(c, &cert->values[i], phase->graph.n_values, "a certificate's values");
     field_u64(c, &cert->nodes, "a certificate's nodes");
 }
@@ -305,15 +317,15 @@ static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
     field_u32(c, &phase->rows, "a phase's rows");
     walk_graph(c, plan, &phase->graph);
     uint32_t n_places = phase->graph.n_values, n_scratch = phase->graph.n_ops;
-    phase->places = field_array(c, phase->places, &n_places, sizeof *phase->places, 12, "a phase's places");
+    phase->places = field_array(c, phase->places, &n_places, phase->graph.n_values, sizeof *phase->places, 12, "a phase's places");
     if (c->status == DCT_OK && n_places != phase->graph.n_values) defect(c, "a phase's places");
     for (uint32_t i = 0; i < n_places && c->status == DCT_OK; i++) walk_place(c, plan, &phase->places[i]);
-    phase->steps = field_array(c, phase->steps, &phase->n_steps, sizeof *phase->steps, 28, "a phase's steps");
+    phase->steps = field_array(c, phase->steps, &phase->n_steps, phase->graph.n_ops, sizeof *phase->steps, 28, "a phase's steps");
     for (uint32_t i = 0; i < phase->n_steps && c->status == DCT_OK; i++) walk_step(c, phase, &phase->steps[i]);
-    phase->waits = field_array(c, phase->waits, &phase->n_waits, sizeof *phase->waits, 4, "a phase's waits");
+    phase->waits = field_array(c, phase->waits, &phase->n_waits, MAX_WAITS, sizeof *phase->waits, 4, "a phase's waits");
     for (uint32_t i = 0; i < phase->n_waits && c->status == DCT_OK; i++) field_below(c, &phase->waits[i], phase->n_steps, "a phase's waits");
     check_steps(c, phase);
-    phase->scratch = field_array(c, phase->scratch, &n_scratch, sizeof *phase->scratch, 4, "a phase's scratch");
+    phase->scratch = field_array(c, phase->scratch, &n_scratch, phase->graph.n_ops, sizeof *phase->scratch, 4, "a phase's scratch");
     if (c->status == DCT_OK && n_scratch != phase->graph.n_ops) defect(c, "a phase's scratch");
     for (uint32_t i = 0; i < n_scratch && c->status == DCT_OK; i++) field_id(c, &phase->scratch[i], phase->graph.n_values, "a phase's scratch");
     field_u32(c, &phase->n_buffers, "a phase's buffers");
@@ -341,13 +353,13 @@ static void walk_plan(cursor *c, dct_plan *p) {
     uint64_t *sums[] = {&p->reserve_bytes, &p->outside_bytes, &p->m_max_bytes};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) field_u64(c, sums[i], "the envelope");
     check_regions(c, p);
-    p->weights = field_array(c, p->weights, &p->n_weights, sizeof *p->weights, 37, "the weights");
+    p->weights = field_array(c, p->weights, &p->n_weights, MAX_WEIGHTS, sizeof *p->weights, 37, "the weights");
     for (uint32_t i = 0; i < p->n_weights && c->status == DCT_OK; i++) walk_weight(c, &p->weights[i]);
-    p->caches = field_array(c, p->caches, &p->n_caches, sizeof *p->caches, 37, "the caches");
+    p->caches = field_array(c, p->caches, &p->n_caches, MAX_CACHES, sizeof *p->caches, 37, "the caches");
     for (uint32_t i = 0; i < p->n_caches && c->status == DCT_OK; i++) walk_cache(c, &p->caches[i]);
-    p->tables = field_array(c, p->tables, &p->n_tables, sizeof *p->tables, 60, "the tables");
+    p->tables = field_array(c, p->tables, &p->n_tables, MAX_TABLES, sizeof *p->tables, 60, "the tables");
     for (uint32_t i = 0; i < p->n_tables && c->status == DCT_OK; i++) walk_table(c, &p->tables[i]);
-    p->items = field_array(c, p->items, &p->n_items, sizeof *p->items, 25, "the items");
+    p->items = field_array(c, p->items, &p->n_items, MAX_ITEMS, sizeof *p->items, 25, "the items");
     for (uint32_t i = 0; i < p->n_items && c->status == DCT_OK; i++) walk_item(c, &p->items[i]);
     field_below(c, &p->n_phases, DCT_PLAN_MAX_PHASES + 1, "the phases");
     for (uint32_t i = 0; i < p->n_phases && c->status == DCT_OK; i++) walk_phase(c, p, &p->phases[i]);

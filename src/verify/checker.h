@@ -2,13 +2,16 @@
  *
  *   structure.c    ids in range, sizes from shapes, aliases, graph rules; every op in exactly one step; workers, waits
  *   happens.c      what is ordered before what, derived from the steps; every read after its write
+ *   ranges.c       ranges in order of offset
  *   memory.c       where values lie; no two that may be live together share a byte
  *   storage.c      weights, caches and tables: sizes, places, and agreement with file and bounds
  *   envelope.c     bounds, items, regions, M_max
  *   certificate.c  load, height, optimality, counted again
  *   graph_match.c  the plan's graph is the model's graph
  *
- * Each returns DCT_OK or the first defect, through dct_refuse.
+ * Each returns DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io has limits), so nothing
+ * here goes over pairs of a plan's things but where it says what bounds them: questions of order asked of steps that do not form a
+ * chain are counted, and a plan that needs too many is refused.
  */
 #ifndef DCT_VERIFY_CHECKER_H
 #define DCT_VERIFY_CHECKER_H
@@ -41,7 +44,12 @@ typedef struct dct_facts {
     dct_access *accesses;
     uint32_t n_words;            /* of a row of `before` */
     uint64_t *before;            /* bit matrix: row s holds the steps that are complete before step s starts */
+    bool is_chain;               /* every step is after the one before it: ops are in one order, `number` */
+    uint32_t *number;            /* an op's place when the steps are walked one after another */
+    uint64_t *questions_left;    /* of order; none is answered with yes when they are used up */
 } dct_facts;
+
+enum { DCT_MAX_QUESTIONS = 1 << 30 };
 
 /* True when op a is complete before op b starts, whatever the workers do. */
 bool dct_happens_before(const dct_facts *f, dct_op_id a, dct_op_id b);
@@ -52,6 +60,21 @@ bool dct_all_before(const dct_facts *f, dct_value_id x, dct_value_id y, dct_op_i
 static inline bool dct_ranges_meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
     return a < b + b_bytes && b < a + a_bytes;
 }
+
+/* A piece of a region, and whose it is. */
+typedef struct dct_range {
+    uint64_t offset, bytes;
+    uint32_t id;
+} dct_range;
+
+/* By offset, then bytes, then id. */
+void dct_sort_ranges(dct_range *ranges, uint32_t n);
+
+/* The first and last op, by number, that touch a value; first > last when none does. */
+typedef struct dct_life {
+    uint32_t first, last;
+} dct_life;
+dct_life dct_life_of(const dct_facts *f, dct_value_id v);
 
 /* True when offset + bytes stays within size; no sum can overflow. */
 static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t size) { return bytes <= size && offset <= size - bytes; }

@@ -35,6 +35,7 @@ typedef struct matcher {
     const dct_graph *plan, *trace;
     dct_value_id *twin;      /* [plan values + MAX_VIRTUAL] the trace's value; DCT_NONE while unknown */
     bool *found;             /* [trace ops] */
+    dct_op_id first_open;    /* every trace op before it was found */
     uint32_t *last_write, *last_access; /* [trace values]: number + 1 of the last found op that did, for caches */
 } matcher;
 
@@ -210,16 +211,17 @@ static bool keeps_cache_order(matcher *m, const dct_op *op, dct_op_id number) {
     return true;
 }
 
-/* Finds the logical op in the trace and identifies its output. */
+static bool is_same(const matcher *m, const logical *l, const dct_op *op) {
+    return op->kind == l->kind && same_params(l->kind, &op->p, &l->p) && same_inputs(m, l, op);
+}
+
+/* Finds the logical op in the trace and identifies its output. Plans keep near the order of the trace, so the first op that was not found yet
+ * is never far from the one that is sought. */
 static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
-    bool found_before = false;
-    for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
+    while (m->first_open < m->trace->n_ops && m->found[m->first_open]) m->first_open++;
+    for (dct_op_id t = m->first_open; t < m->trace->n_ops; t++) {
         const dct_op *op = &m->trace->ops[t];
-        if (op->kind != l->kind || !same_params(l->kind, &op->p, &l->p) || !same_inputs(m, l, op)) continue;
-        if (m->found[t]) {
-            found_before = true;
-            continue;
-        }
+        if (m->found[t] || !is_same(m, l, op)) continue;
         if ((op->n_out > 0 && op->out[0] != DCT_NONE) != (l->n_out > 0)) return mismatch(m, k, l, "has another number of outputs than the model's");
         if (!keeps_cache_order(m, op, t)) return mismatch(m, k, l, "touches a cache out of turn");
         m->found[t] = true;
@@ -229,7 +231,8 @@ static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
         if (!is_virtual && !same_shape(&m->plan->values[l->out[0]], &m->trace->values[op->out[0]])) return mismatch(m, k, l, "has another shape than the model's");
         return DCT_OK;
     }
-    if (found_before) {
+    for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
+        if (!m->found[t] || !is_same(m, l, &m->trace->ops[t])) continue;
         return dct_refuse(m->c, DCT_DEFECT_OP_MISSING, "%s: op %u (%s): its %s is done twice", m->phase->name, k, dct_op_info_of(m->plan->ops[k].kind)->name,
                           dct_op_info_of(l->kind)->name);
     }
@@ -264,10 +267,16 @@ static bool same_leaf(const matcher *m, const dct_value *a, const dct_value *b) 
     }
 }
 
+/* The search for a leaf begins behind the one found last: lists in one order are walked once. */
 static void identify_leaves(matcher *m) {
+    dct_value_id from = 0;
     for (dct_value_id v = 0; v < m->plan->n_values; v++) {
-        for (dct_value_id t = 0; t < m->trace->n_values && m->twin[v] == DCT_NONE; t++) {
-            if (same_leaf(m, &m->plan->values[v], &m->trace->values[t])) m->twin[v] = t;
+        if (m->plan->values[v].ref == DCT_NONE) continue; /* has no identity of its own */
+        for (uint32_t i = 0; i < m->trace->n_values && m->twin[v] == DCT_NONE; i++) {
+            dct_value_id t = from + i < m->trace->n_values ? from + i : from + i - m->trace->n_values;
+            if (!same_leaf(m, &m->plan->values[v], &m->trace->values[t])) continue;
+            m->twin[v] = t;
+            from = t + 1;
         }
     }
     if (same_shape(&m->plan->values[m->plan->ids], &m->trace->values[m->trace->ids])) m->twin[m->plan->ids] = m->trace->ids;

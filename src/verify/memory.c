@@ -1,7 +1,7 @@
 /* Where values lie, and whether any two that may be live together share a byte.
  *
- * Bytes may pass from X to Y when every access of X happens before every access of Y. That is asked of every pair in a phase that
- * shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into the
+ * Bytes may pass from X to Y when every access of X happens before every access of Y. That holds or is asked of every pair in a phase
+ * that shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into the
  * other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
  */
 #include <stdio.h>
@@ -115,9 +115,7 @@ static bool may_follow(const dct_facts *f, dct_value_id x, dct_value_id y) {
 static dct_status check_pair(dct_checker *c, const dct_facts *f, dct_value_id x, dct_value_id y) {
     if (!meet(spot_of(f->phase, x), spot_of(f->phase, y))) return DCT_OK;
     bool in_place = f->root[x] == f->root[y];
-    /* What is persistent is the engine's before and after the run: it is shared only in place. */
-    bool may_share = in_place || f->phase->places[x].region == DCT_REGION_ARENA;
-    if (may_share && (may_follow(f, x, y) || may_follow(f, y, x))) return DCT_OK;
+    if (may_follow(f, x, y) || may_follow(f, y, x)) return DCT_OK;
     return dct_refuse(c, in_place ? DCT_DEFECT_ALIAS_INVALID : DCT_DEFECT_OVERLAP, "%s: '%s' (%llu bytes at %llu) and '%s' (%llu at %llu) may be live together",
                       f->phase->name, f->graph->values[x].name, (unsigned long long)f->graph->values[x].bytes, (unsigned long long)f->phase->places[x].offset,
                       f->graph->values[y].name, (unsigned long long)f->graph->values[y].bytes, (unsigned long long)f->phase->places[y].offset);
@@ -136,18 +134,71 @@ static dct_status check_shared_scratch(dct_checker *c, const dct_facts *f, dct_v
     return DCT_OK;
 }
 
+/* Values that ops may overwrite: weights and caches are apart by storage.c, tables and the ends of the phase by their items. */
+static bool is_packed(const dct_facts *f, dct_value_id v) {
+    dct_kind kind = f->graph->values[v].kind;
+    return kind == DCT_KIND_INTERMEDIATE || kind == DCT_KIND_OUTPUT;
+}
+
+/* When ops are in one order, values that no op lies between are ordered: the first is over before the second begins. So the ops are
+ * walked, and a value is held against those that are live when it begins. `begun` chains the values that begin at an op. */
+static dct_status check_chain(dct_checker *c, const dct_facts *f) {
+    uint32_t n = f->graph->n_values, n_live = 0;
+    dct_life *lives = dct_arena_array(c->arena, n, sizeof *lives);
+    dct_value_id *live = dct_arena_array(c->arena, n, sizeof *live), *next = dct_arena_array(c->arena, n, sizeof *next);
+    dct_value_id *begun = dct_arena_array(c->arena, f->graph->n_ops, sizeof *begun);
+    if (lives == NULL || live == NULL || next == NULL || begun == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
+    for (uint32_t at = 0; at < f->graph->n_ops; at++) begun[at] = DCT_NONE;
+    for (dct_value_id v = 0; v < n; v++) {
+        lives[v] = dct_life_of(f, v);
+        if (!is_packed(f, v) || lives[v].first > lives[v].last) continue;
+        next[v] = begun[lives[v].first];
+        begun[lives[v].first] = v;
+    }
+    for (uint32_t at = 0; at < f->graph->n_ops; at++) {
+        uint32_t n_left = 0;
+        for (uint32_t i = 0; i < n_live; i++) {
+            if (lives[live[i]].last >= at) live[n_left++] = live[i];
+        }
+        n_live = n_left;
+        for (dct_value_id v = begun[at]; v != DCT_NONE; v = next[v]) {
+            for (uint32_t i = 0; i < n_live; i++) {
+                dct_status status = check_pair(c, f, live[i], v);
+                if (status != DCT_OK) return status;
+            }
+            live[n_live++] = v;
+        }
+    }
+    return DCT_OK;
+}
+
+/* Otherwise every two that share bytes are asked about. */
+static dct_status check_pairs(dct_checker *c, const dct_facts *f) {
+    dct_range *ranges = dct_arena_array(c->arena, f->graph->n_values, sizeof *ranges);
+    if (ranges == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
+    uint32_t n = 0;
+    for (dct_value_id v = 0; v < f->graph->n_values; v++) {
+        bool is_touched = f->access_begin[v] < f->access_begin[v + 1];
+        if (is_packed(f, v) && is_touched) ranges[n++] = (dct_range){f->phase->places[v].offset, f->graph->values[v].bytes, v};
+    }
+    dct_sort_ranges(ranges, n);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = i + 1; j < n && ranges[j].offset < ranges[i].offset + ranges[i].bytes; j++) {
+            dct_status status = check_pair(c, f, ranges[i].id, ranges[j].id);
+            if (status != DCT_OK) return status;
+        }
+    }
+    return DCT_OK;
+}
+
 dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
     dct_status status = DCT_OK;
     uint32_t n = f->graph->n_values;
     for (dct_value_id v = 0; v < n && status == DCT_OK; v++) status = check_place(c, f, v);
     for (dct_op_id k = 0; k < f->graph->n_ops && status == DCT_OK; k++) status = check_scratch(c, f, k);
-    for (dct_value_id v = 0; v < n && status == DCT_OK; v++) status = check_shared_scratch(c, f, v);
-    for (dct_value_id x = 0; x < n; x++) {
-        dct_kind kind = f->graph->values[x].kind;
-        if (kind == DCT_KIND_WEIGHT || kind == DCT_KIND_KV) continue; /* apart by storage.c */
-        for (dct_value_id y = x + 1; y < n && status == DCT_OK; y++) status = check_pair(c, f, x, y);
-    }
-    return status;
+    for (dct_value_id v = 0; v < n && status == DCT_OK && !f->is_chain; v++) status = check_shared_scratch(c, f, v);
+    if (status != DCT_OK) return status;
+    return f->is_chain ? check_chain(c, f) : check_pairs(c, f);
 }
 
 /* ---- what is persistent, over all phases ----

@@ -34,20 +34,20 @@ static void table_range(const dct_plan *plan, uint32_t i, uint64_t *offset, uint
 /* Every thing of the shelf aligned, inside the region, apart from the others. */
 static dct_status check_shelf(dct_checker *c, const shelf *s) {
     uint64_t size = c->plan->region_bytes[s->region];
+    dct_range *r = dct_arena_array(c->arena, s->n, sizeof *r);
+    if (r == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
     for (uint32_t i = 0; i < s->n; i++) {
-        uint64_t at, bytes;
-        s->range(c->plan, i, &at, &bytes);
-        if (at % DCT_PLAN_ALIGN != 0) return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s %u at %llu", s->what, i, (unsigned long long)at);
-        if (!dct_range_within(at, bytes, size)) {
-            return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s %u of %llu bytes at %llu, the region has %llu", s->what, i, (unsigned long long)bytes,
-                              (unsigned long long)at, (unsigned long long)size);
-        }
-        for (uint32_t j = 0; j < i; j++) {
-            uint64_t other, other_bytes;
-            s->range(c->plan, j, &other, &other_bytes);
-            if (!dct_ranges_meet(at, bytes, other, other_bytes)) continue;
-            return dct_refuse(c, s->defect, "%ss %u and %u share bytes at %llu", s->what, j, i, (unsigned long long)at);
-        }
+        r[i].id = i;
+        s->range(c->plan, i, &r[i].offset, &r[i].bytes);
+        if (r[i].offset % DCT_PLAN_ALIGN != 0) return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s %u at %llu", s->what, i, (unsigned long long)r[i].offset);
+        if (dct_range_within(r[i].offset, r[i].bytes, size)) continue;
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s %u of %llu bytes at %llu, the region has %llu", s->what, i, (unsigned long long)r[i].bytes,
+                          (unsigned long long)r[i].offset, (unsigned long long)size);
+    }
+    dct_sort_ranges(r, s->n);
+    for (uint32_t i = 1; i < s->n; i++) {
+        if (r[i].offset - r[i - 1].offset >= r[i - 1].bytes) continue;
+        return dct_refuse(c, s->defect, "%ss %u and %u share bytes at %llu", s->what, r[i - 1].id, r[i].id, (unsigned long long)r[i].offset);
     }
     return DCT_OK;
 }

@@ -37,10 +37,13 @@ dct_status dct_refuse(dct_checker *c, dct_defect defect, const char *format, ...
 /* One phase without its model. */
 static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
     dct_facts facts;
+    uint64_t questions = DCT_MAX_QUESTIONS;
     dct_status status = dct_check_structure(c, phase, &facts);
+    facts.questions_left = &questions;
     if (status == DCT_OK) status = dct_check_order(c, &facts);
     if (status == DCT_OK) status = dct_check_memory(c, &facts);
     if (status == DCT_OK) status = dct_check_certificate(c, &facts);
+    if (questions == 0 && status != DCT_NO_FIT) status = dct_refuse(c, DCT_DEFECT_STEP_ORDER, "%s: its steps leave open too much to be checked", phase->name);
     return status;
 }
 

@@ -144,7 +144,7 @@ static void forged_plans_are_harmless(void **state) {
 /* One field of a good plan made wrong, written, and refused on loading. The writer refuses what it can see itself. */
 static void ranges_are_checked(void **state) {
     (void)state;
-    for (int what = 0; what < 12; what++) {
+    for (int what = 0; what < 18; what++) {
         file f;
         open_file(&f);
         dct_phase *p = &f.plan->phases[1];
@@ -162,6 +162,12 @@ static void ranges_are_checked(void **state) {
         case 9: p->cert.values[0] = p->graph.n_values; break;
         case 10: p->graph.ids = p->graph.n_values; break;
         case 11: p->steps[step].n_ops = 0; break;
+        case 12: f.plan->n_items = 2 * 1024 + 1; break; /* more than any model needs */
+        case 13: f.plan->n_weights = 32 * 1024 + 1; break;
+        case 14: p->graph.n_values = 64 * 1024 + 1; break;
+        case 15: p->graph.n_ops = 32 * 1024 + 1; break;
+        case 16: p->n_steps = p->graph.n_ops + 1; break;
+        case 17: p->n_waits = 128 * 1024 + 1; break;
         }
         uint64_t n;
         dct_err err;

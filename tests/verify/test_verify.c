@@ -77,6 +77,35 @@ static void test_time(void **state) {
     bench_close(&b);
 }
 
+/* The least of a few times: what else the machine does only adds to them. */
+static uint64_t least_ns(uint32_t n_layer, uint32_t threads) {
+    gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q4_0);
+    tiny.n_layer = n_layer;
+    dct_bounds bounds = small_bounds(threads);
+    bench b;
+    dct_err err;
+    uint64_t least = UINT64_MAX;
+    bench_open(&b, &tiny, &bounds);
+    for (int i = 0; i < 5; i++) {
+        uint64_t before = dct_os_now_ns();
+        assert_int_equal(bench_verify(&b, &err), DCT_DEFECT_NONE);
+        uint64_t ns = dct_os_now_ns() - before;
+        if (ns < least) least = ns;
+    }
+    bench_close(&b);
+    return least;
+}
+
+/* Eight times the layers take about eight times as long, not 64 or 512 times; 40 leaves room for page faults and neighbours. */
+static void test_time_is_linear(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        uint64_t few = least_ns(16, threads), many = least_ns(128, threads);
+        print_message("%u threads: 16 layers %.2f ms, 128 layers %.2f ms\n", threads, (double)few * 1e-6, (double)many * 1e-6);
+        assert_true(many < 40 * few);
+    }
+}
+
 /* Without memory the verifier says so and passes nothing. */
 static void test_memory_fails(void **state) {
     (void)state;
@@ -116,7 +145,8 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families), cmocka_unit_test(test_modes), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_time), cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_time), cmocka_unit_test(test_time_is_linear),
+        cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
