@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/safe_text.h"
+
 static void fill(dct_err *err, dct_status code, uint64_t offset, const char *format, va_list args) {
     if (err == NULL) return;
     err->code = code;
@@ -14,8 +16,11 @@ static void fill(dct_err *err, dct_status code, uint64_t offset, const char *for
         snprintf(err->message + used, sizeof err->message - used, " (at byte %llu)", (unsigned long long)offset);
     }
     /* A message quotes names from outside: keep it one printable line. */
-    for (char *c = err->message; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    for (char *at = err->message, *end = at + strlen(at); at < end;) {
+        uint32_t c;
+        size_t len = dct_utf8_next(at, (size_t)(end - at), &c);
+        if (len == 0 || dct_is_unsafe_char(c)) memset(at, '?', len == 0 ? 1 : len);
+        at += len == 0 ? 1 : len;
     }
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/safe_text.h"
 #include "engine/report.h"
 
 enum { SHOWN_ELEMENTS = 8, SHOWN_BYTES = 240 };
@@ -24,26 +25,6 @@ static bool is_float(dct_meta_type t) { return t == DCT_META_F32 || t == DCT_MET
 
 /* --- strings from outside ----------------------------------------------------------------------------------------- */
 
-/* The code point at s and how many bytes it has; 0 bytes when it is not valid UTF-8. */
-static size_t utf8_next(const uint8_t *s, size_t n, uint32_t *c) {
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
-    if (len == 0 || len > n) return 0;
-    *c = len == 1 ? s[0] : s[0] & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        *c = *c << 6 | (s[i] & 0x3f);
-    }
-    bool valid = *c >= least[len] && *c <= 0x10ffff && !(*c >= 0xd800 && *c <= 0xdfff);
-    return valid ? len : 0;
-}
-
-/* Control characters, line separators, and the marks that turn the direction of what follows. */
-static bool is_unsafe(uint32_t c) {
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
-}
-
 static void put(const sink *s, const char *text, size_t n) { s->out(s->ctx, text, n); }
 static void put_z(const sink *s, const char *text) { put(s, text, strlen(text)); }
 
@@ -57,17 +38,13 @@ static void putf(const sink *s, const char *format, ...) {
     if (n > 0) put(s, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-/* One character (or one bad byte) at `p`, escaped when need be; returns the bytes taken. */
+/* One character (or one bad byte) at `p`, escaped when need be, inside quotes; returns the bytes taken. */
 static size_t put_char(const sink *s, const uint8_t *p, size_t n) {
-    uint32_t c;
-    size_t len = utf8_next(p, n, &c);
-    if (len == 0) putf(s, "\\x%02x", p[0]);
-    else if (c == '\n') put_z(s, "\\n");
-    else if (c == '\t') put_z(s, "\\t");
-    else if (c == '"' || c == '\\') putf(s, "\\%c", (char)c);
-    else if (is_unsafe(c)) putf(s, "\\u{%x}", (unsigned)c);
-    else put(s, (const char *)p, len);
-    return len == 0 ? 1 : len;
+    char shown[DCT_SAFE_CHAR_BYTES];
+    size_t taken = dct_safe_char(p, n, shown);
+    if (p[0] == '"' || p[0] == '\\') put_z(s, "\\");
+    put_z(s, shown);
+    return taken;
 }
 
 static void put_text(const sink *s, dct_str text) {
@@ -202,7 +179,7 @@ static json_t *json_text(dct_str text, dct_arena *arena) {
     size_t n = 0;
     for (size_t at = 0; at < text.len;) {
         uint32_t c;
-        size_t len = utf8_next((const uint8_t *)text.ptr + at, text.len - at, &c);
+        size_t len = dct_utf8_next(text.ptr + at, text.len - at, &c);
         memcpy(clean + n, len == 0 ? replacement : text.ptr + at, len == 0 ? 3 : len);
         n += len == 0 ? 3 : len;
         at += len == 0 ? 1 : len;

@@ -1,7 +1,9 @@
-/* plan/plan_dump: a plan for people. The table is what `dctms plan` prints; the text is everything, for reading and for diffs. */
+/* plan/plan_dump: a plan for people. The table is what `dctms plan` prints; the text is everything, for reading and for diffs. Names come
+ * from model and plan files: each is printed as dct_safe shows it. */
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/safe_text.h"
 #include "plan/plan_text.h"
 
 /* ---- the table ---- */
@@ -9,7 +11,8 @@
 static void put_heading(const dct_text *t, const dct_plan *plan) {
     const dct_bounds *b = &plan->bounds;
     char type_k[16], type_v[16];
-    dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n", plan->arch, plan->model_name, plan->n_params,
+    dct_safe_text arch, name;
+    dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n", dct_safe(plan->arch, &arch), dct_safe(plan->model_name, &name), plan->n_params,
                  plan->tensor_bytes, dct_mib(plan->tensor_bytes));
     dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots,
                  b->threads, dct_type_flag(b->type_k, type_k), dct_type_flag(b->type_v, type_v));
@@ -38,7 +41,8 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes", "optimal", "steps", "waits");
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
-        dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", p->name, p->rows, count_arena_values(p), p->n_buffers, p->cert.load_bytes,
+        dct_safe_text name;
+        dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", dct_safe(p->name, &name), p->rows, count_arena_values(p), p->n_buffers, p->cert.load_bytes,
                      p->cert.height_bytes, p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
     dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n", plan->bounds.threads,
@@ -59,27 +63,30 @@ static void put_items(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "\nitems\n%16s%14s  %-13s%s\n", "offset", "bytes", "region", "name");
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
+        dct_safe_text name;
         if (item->outside) dct_text_put(t, "%16s", "outside");
         else dct_text_put(t, "%16" PRIu64, plan->region_offset[item->region] + item->offset);
-        dct_text_put(t, "%14" PRIu64 "  %-13s%s\n", item->bytes, dct_region_name(item->region), item->name);
+        dct_text_put(t, "%14" PRIu64 "  %-13s%s\n", item->bytes, dct_region_name(item->region), dct_safe(item->name, &name));
     }
 }
 
 static void put_value(const dct_text *t, const dct_phase *phase, dct_value_id id) {
     const dct_value *v = &phase->graph.values[id];
     dct_op_id first, last;
+    dct_safe_text name;
     dct_text_put(t, "%6u%14" PRIu64 "%12" PRIu64, id, phase->places[id].offset, v->bytes);
     if (v->alias_of != DCT_NONE) dct_text_put(t, "%13s", "in place");
     else if (dct_plan_life(phase, id, &first, &last)) dct_text_put(t, "%6u..%-5u", first, last);
     else dct_text_put(t, "%13s", "-");
-    dct_text_put(t, "  %s", v->name);
-    if (v->alias_of != DCT_NONE) dct_text_put(t, " = %s", phase->graph.values[v->alias_of].name);
+    dct_text_put(t, "  %s", dct_safe(v->name, &name));
+    if (v->alias_of != DCT_NONE) dct_text_put(t, " = %s", dct_safe(phase->graph.values[v->alias_of].name, &name));
     dct_text_put(t, "\n");
 }
 
 static void put_ids(const dct_text *t, const dct_phase *phase, const dct_value_id *ids, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] != DCT_NONE) dct_text_put(t, " %s", phase->graph.values[ids[i]].name);
+        dct_safe_text name;
+        if (ids[i] != DCT_NONE) dct_text_put(t, " %s", dct_safe(phase->graph.values[ids[i]].name, &name));
         else dct_text_put(t, " -");
     }
 }
@@ -105,12 +112,14 @@ static void put_certificate(const dct_text *t, const dct_phase *phase) {
                  c->optimal ? "optimal" : "not proven optimal", c->nodes);
     for (uint32_t i = 0; i < c->n_values; i++) {
         const dct_value *v = &phase->graph.values[c->values[i]];
-        dct_text_put(t, "%14" PRIu64 "  %s\n", v->bytes, v->name);
+        dct_safe_text name;
+        dct_text_put(t, "%14" PRIu64 "  %s\n", v->bytes, dct_safe(v->name, &name));
     }
 }
 
 static void put_phase(const dct_text *t, const dct_phase *phase) {
-    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", phase->name, phase->rows, "value", "arena offset", "bytes", "ops", "name");
+    dct_safe_text name;
+    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", dct_safe(phase->name, &name), phase->rows, "value", "arena offset", "bytes", "ops", "name");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
         if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE) put_value(t, phase, v);
     }

@@ -122,7 +122,9 @@ static void draw_title(const canvas *c, const dct_plan *plan) {
     const dct_certificate *cert = &c->phase->cert;
     dct_text_put(&c->t, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"bold\">", LEFT);
     put_escaped(&c->t, plan->model_name[0] != '\0' ? plan->model_name : plan->arch);
-    dct_text_put(&c->t, ": arena of phase %s, %u %s, %u steps</text>\n", c->phase->name, c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
+    dct_text_put(&c->t, ": arena of phase ");
+    put_escaped(&c->t, c->phase->name);
+    dct_text_put(&c->t, ", %u %s, %u steps</text>\n", c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
     dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT, cert->height_bytes, dct_mib(cert->height_bytes),
                  cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
 }

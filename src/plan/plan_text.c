@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 void dct_text_put(const dct_text *t, const char *format, ...) {
-    char buffer[512];
+    char buffer[1280];
     va_list args;
     va_start(args, format);
     int n = vsnprintf(buffer, sizeof buffer, format, args);

@@ -9,7 +9,7 @@ typedef struct dct_text {
     void *ctx;
 } dct_text;
 
-/* At most 511 bytes a call; more is cut. */
+/* At most 1,279 bytes a call, two safe names and what stands between; more is cut. */
 void dct_text_put(const dct_text *t, const char *format, ...) DCT_PRINTF(2, 3);
 
 /* "f16": a type as people type it after a flag. */

@@ -102,6 +102,30 @@ static void the_picture_shows_every_buffer(void **state) {
     subject_close(&s);
 }
 
+/* Every name that a file can set, set to what a terminal would obey. */
+static void names_are_made_safe(void **state) {
+    (void)state;
+    static const char evil[] = "\x1b[31m\xc2\x9b\xe2\x80\xae\xff<";
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    strcpy(plan->arch, evil);
+    strcpy(plan->model_name, evil);
+    for (uint32_t i = 0; i < plan->n_items; i++) strcpy(plan->items[i].name, evil);
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        strcpy(plan->phases[i].name, evil);
+        for (dct_value_id v = 0; v < plan->phases[i].graph.n_values; v++) strcpy(plan->phases[i].graph.values[v].name, evil);
+    }
+    dct_plan_dump_text(plan, collect, &c);
+    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    for (size_t i = 0; i < c.n; i++) assert_true(c.text[i] == '\n' || (c.text[i] >= 0x20 && c.text[i] < 0x7f));
+    assert_true(count(c.text, "\\u{1b}[31m\\u{9b}\\u{202e}\\xff<") > plan->n_items);
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 static void the_table_has_the_columns(void **state) {
     (void)state;
     subject s;
@@ -123,6 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_plans_read_as_before),
         cmocka_unit_test(the_picture_shows_every_buffer),
+        cmocka_unit_test(names_are_made_safe),
         cmocka_unit_test(the_table_has_the_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
