@@ -16,7 +16,14 @@ static const row rows[DCT_TYPE_COUNT] = {
 #undef DCT_DTYPE
 };
 
-_Static_assert(DCT_TYPE_COUNT == 16, "a new type needs a row in kernels/layout as well");
+static const dct_affine affines[DCT_TYPE_COUNT] = {
+#define DCT_DTYPE(name, id, elems, bytes)
+#define DCT_DTYPE_AFFINE(name, bits, group, scale, elems, bytes) [DCT_TYPE_##name] = {bits, group, DCT_TYPE_##scale},
+#include "base/dtype.def"
+#undef DCT_DTYPE
+};
+
+_Static_assert(DCT_TYPE_GGUF_COUNT == 16 && DCT_TYPE_COUNT == 16 + 6 * 3 * 3, "a new type needs a row in kernels/layout as well");
 
 /* Types that exist in the field and that we refuse by name. */
 static const struct {
@@ -39,10 +46,21 @@ bool dct_dtype_is_float(dct_dtype type) {
     return type == DCT_TYPE_F32 || type == DCT_TYPE_F16 || type == DCT_TYPE_BF16;
 }
 
+const dct_affine *dct_dtype_affine(dct_dtype type) { return affines[type].bits != 0 ? &affines[type] : NULL; }
+
+bool dct_dtype_of_affine(uint32_t bits, uint32_t group, dct_dtype scale, dct_dtype *type) {
+    for (int i = 0; i < DCT_TYPE_COUNT; i++) {
+        if (bits == 0 || affines[i].bits != bits || affines[i].group != group || affines[i].scale != scale) continue;
+        *type = (dct_dtype)i;
+        return true;
+    }
+    return false;
+}
+
 bool dct_dtype_of_ggml_id(uint32_t id, dct_dtype *type, const char **name) {
     if (name != NULL) *name = NULL;
     for (int i = 0; i < DCT_TYPE_COUNT; i++) {
-        if (rows[i].id != id) continue;
+        if (rows[i].id != id || id == DCT_NO_GGML_ID) continue;
         *type = (dct_dtype)i;
         if (name != NULL) *name = rows[i].name;
         return true;

@@ -45,6 +45,9 @@ typedef struct dct_file {
     uint64_t bytes; /* size when opened; 0 when not a regular file */
 } dct_file;
 
+bool dct_os_is_directory(const char *path);
+bool dct_os_exists(const char *path);
+
 /* Opens for reading; refuses what is not a regular file. The message carries path and reason. */
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err);
 void dct_file_close(dct_file *file);

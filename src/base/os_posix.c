@@ -67,6 +67,16 @@ bool dct_os_map_at(void *at, size_t bytes) {
 
 #endif
 
+bool dct_os_is_directory(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool dct_os_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));

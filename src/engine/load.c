@@ -47,11 +47,15 @@ uint64_t dct_load_staging_bytes(const dct_graph *g, uint32_t n_workers) {
 
 /* ---- before the header is dropped: where everything lies ---- */
 
-static dct_status find_tensor(const dct_model *model, const char *name, dct_tensor *out, dct_err *err) {
+static dct_status find_tensor(const dct_model *model, const char *name, dct_arena *arena, dct_tensor *out, dct_err *err) {
     const dct_tensor *t = dct_model_find_tensor(model, name);
     if (t == NULL) return dct_fail(err, DCT_BAD_FILE, "tensor '%s' is missing", name);
     *out = *t;
     out->name = (dct_str){name, strlen(name)}; /* the header's copy will be gone */
+    if (t->form != DCT_FORM_COMPUTED) return DCT_OK;
+    void *values = dct_arena_alloc(arena, t->bytes);
+    if (values == NULL) return dct_fail_memory(err, arena, "the list of weights");
+    out->values = memcpy(values, t->values, t->bytes);
     return DCT_OK;
 }
 
@@ -60,12 +64,12 @@ dct_status dct_load_find(dct_loader *l, dct_arena *arena, dct_err *err) {
     l->factors = dct_arena_array(arena, l->plan->n_tables, sizeof *l->factors);
     if (l->tensors == NULL || l->factors == NULL) return dct_fail_memory(err, arena, "the list of weights");
     for (uint32_t i = 0; i < l->plan->n_weights; i++) {
-        dct_status status = find_tensor(l->model, l->plan->weights[i].w.tensor, &l->tensors[i], err);
+        dct_status status = find_tensor(l->model, l->plan->weights[i].w.tensor, arena, &l->tensors[i], err);
         if (status != DCT_OK) return status;
     }
     for (uint32_t i = 0; i < l->plan->n_tables; i++) {
         const char *name = l->plan->tables[i].t.factors_tensor;
-        dct_status status = name[0] == '\0' ? DCT_OK : find_tensor(l->model, name, &l->factors[i], err);
+        dct_status status = name[0] == '\0' ? DCT_OK : find_tensor(l->model, name, arena, &l->factors[i], err);
         if (status != DCT_OK) return status;
     }
     return DCT_OK;

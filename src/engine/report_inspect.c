@@ -158,7 +158,10 @@ static void inspect_text(const sink *s) {
     const dct_model *m = s->model;
     put_z(s, "file          ");
     put_text(s, (dct_str){m->path, strlen(m->path)});
-    putf(s, "\nformat        GGUF version %u, %s-endian, %u part%s\n", m->version, m->big_endian ? "big" : "little", m->n_parts, m->n_parts == 1 ? "" : "s");
+    put_z(s, "\nformat        ");
+    if (m->format == DCT_FORMAT_GGUF) putf(s, "GGUF version %u, %s-endian", m->version, m->big_endian ? "big" : "little");
+    else put_z(s, "directory, safetensors");
+    putf(s, ", %u part%s\n", m->n_parts, m->n_parts == 1 ? "" : "s");
     putf(s, "size          %" PRIu64 " bytes (%.2f MiB), header %" PRIu64 " bytes\n", m->file_bytes, mib(m->file_bytes), m->header_bytes);
     putf(s, "data          %s\n", m->n_tensors == 0 ? "no tensors" : m->data_missing ? "missing or cut off: good for plan and inspect only" : "complete");
     putf(s, "fingerprint   %016" PRIx64 "\n", m->fingerprint);
@@ -265,7 +268,7 @@ static dct_status inspect_json(sink *s, dct_err *err) {
     dct_arena_init(&arena, 0);
     json_t *root = json_pack(
         "{s:o, s:s, s:i, s:s, s:i, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "path", json_text((dct_str){m->path, strlen(m->path)}, &arena),
-        "format", "gguf", "version", (int)m->version, "byte_order", m->big_endian ? "big" : "little", "parts", (int)m->n_parts, "file_bytes",
+        "format", m->format == DCT_FORMAT_GGUF ? "gguf" : "safetensors", "version", (int)m->version, "byte_order", m->big_endian ? "big" : "little", "parts", (int)m->n_parts, "file_bytes",
         json_unsigned(m->file_bytes), "header_bytes", json_unsigned(m->header_bytes), "data_missing", (int)m->data_missing, "fingerprint",
         json_sprintf("%016" PRIx64, m->fingerprint), "n_params", json_unsigned(m->n_params), "tensor_bytes", json_unsigned(m->tensor_bytes),
         "metadata", json_all_meta(m, s->all, &arena), "tensors", json_tensors(m, &arena), "totals", json_totals(m));

@@ -1,7 +1,7 @@
 /* kernels/dequant: a row as the file has it, to f32.
  *
  * Read from the formats alone, element by element, without a look at layout.c: it is the oracle for the packed forms.
- * Products of a scale and a code are exact in f32 for all types, so each element rounds at most once.
+ * Products of a scale and a code are exact in f32 for all types but MLX's with f32 scales, so each element rounds at most once.
  */
 #include <string.h>
 
@@ -128,6 +128,24 @@ static void block_f32(const uint8_t *b, float *out) { *out = dct_f32_of_bits(rea
 static void block_f16(const uint8_t *b, float *out) { *out = read_half(b); }
 static void block_bf16(const uint8_t *b, float *out) { *out = dct_f32_of_bf16(read16(b)); }
 
+static float scale_at(dct_dtype type, const uint8_t *p) {
+    if (type == DCT_TYPE_F32) return dct_f32_of_bits(read32(p));
+    return type == DCT_TYPE_F16 ? read_half(p) : dct_f32_of_bf16(read16(p));
+}
+
+/* Codes are a run of bits, the first element lowest. */
+static void block_affine(const dct_affine *a, const uint8_t *b, float *out) {
+    const uint8_t *scale = b + a->group * a->bits / 8, *bias = scale + dct_dtype_block_bytes(a->scale);
+    for (uint32_t j = 0; j < a->group; j++) {
+        uint32_t code = 0;
+        for (uint32_t i = 0; i < a->bits; i++) {
+            uint32_t at = j * a->bits + i;
+            code |= (uint32_t)(b[at / 8] >> at % 8 & 1) << i;
+        }
+        out[j] = scale_at(a->scale, scale) * (float)code + scale_at(a->scale, bias);
+    }
+}
+
 void dct_dequant_row(dct_dtype type, uint32_t k, const void *row, float *out) {
     static void (*const blocks[DCT_TYPE_COUNT])(const uint8_t *block, float *out) = {
         [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,     [DCT_TYPE_BF16] = block_bf16,     [DCT_TYPE_Q4_0] = block_q4_0,
@@ -137,5 +155,8 @@ void dct_dequant_row(dct_dtype type, uint32_t k, const void *row, float *out) {
     };
     uint32_t elems = dct_dtype_block_elems(type), bytes = dct_dtype_block_bytes(type);
     const uint8_t *block = row;
-    for (uint32_t j = 0; j < k; j += elems, block += bytes) blocks[type](block, out + j);
+    for (uint32_t j = 0; j < k; j += elems, block += bytes) {
+        if (dct_dtype_affine(type) != NULL) block_affine(dct_dtype_affine(type), block, out + j);
+        else blocks[type](block, out + j);
+    }
 }

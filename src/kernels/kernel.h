@@ -8,7 +8,8 @@
  *                           if the type has minima: acc = fma(-(wm*as), (float)asum, acc)
  *                       ws, wm: the group's scale and minimum as f32 (d*sc rounds once, exactly representable); as: the scale of the
  *                       activation block of 32 that holds the group; asum: the sum of the group's activations. ws*as rounds.
- *                       Zero points and tables are inside the integers, so they cost no rounding.
+ *                       Zero points and tables are inside the integers, so they cost no rounding. A group of 64 or 128 columns (MLX) is
+ *                       two or four of 32 with the same scale and minimum.
  * linear, float W       four partial sums p[j] = fma(w[k], x[k], p[j]) over k = j mod 4 ascending; (p0+p1)+(p2+p3)
  *     then y = acc; y = y + bias; y = residual + y; each step rounds.
  * rms_norm              sixteen partial sums s[k mod 16] = fma(x,x,s); tree16; y = (x * (1/sqrt(sum/n + eps))) * w

@@ -7,6 +7,7 @@
  *     Q4_K nibbles, Q6_K and Q2_K pairs of bits, Q3_K scales   lie as we want them: moved
  *     blocks of 32 (low nibbles = first 16 columns)            two blocks are merged, columns 4c+i against 32+4c+i
  *     fifth and third bits                                     four columns are gathered to one nibble of hi1
+ *     MLX's runs of bits                                       four columns are spread to a word, and that goes to its pieces
  */
 #include "kernels/layout.h"
 
@@ -17,7 +18,7 @@
 #include "base/size.h"
 #include "kernels/tables.h"
 
-enum { MAX_UNIT_COLS = 256, MAX_UNIT_GROUPS = 16, MAX_SMALL_UNIT = 68 };
+enum { MAX_UNIT_COLS = 256, MAX_UNIT_GROUPS = 16, MAX_SMALL_UNIT = 160 };
 enum { NIB = 512, HI1 = 128, BY2 = 512, BYTE = 1024, F16S = 32, U8S = 16 }; /* bytes of the pieces */
 
 /* One row of one unit as numbers. */
@@ -352,27 +353,108 @@ static void unpack_iq4_xs(const uint8_t *unit, uint32_t r, unit_row *out) {
     for (uint32_t g = 0; g < 8; g++) out->scales[g] = half_at(d, r) * (float)(int8_t)scales[g * U8S + r];
 }
 
+/* ---- MLX: one to four blocks are a unit of 128 columns ---- */
+
+enum { AFFINE_COLS = 128 };
+
+static float scale_at(dct_dtype type, const uint8_t *p) {
+    if (type == DCT_TYPE_F32) return dct_f32_of_bits(load32(p));
+    return type == DCT_TYPE_F16 ? dct_f32_of_f16((uint16_t)load16(p)) : dct_f32_of_bf16((uint16_t)load16(p));
+}
+
+/* Codes 4w..4w+3 of a run of bits, a byte each. They span at most four bytes. */
+static uint32_t four_codes(const uint8_t *run, uint32_t bits, uint32_t w) {
+    const uint8_t *p = run + bits * w / 2;
+    uint32_t shift = bits * w % 2 * 4, x = 0, mask = (1u << bits) - 1;
+    for (uint32_t i = 0; i < (shift + 4 * bits + 7) / 8; i++) x |= (uint32_t)p[i] << 8 * i;
+    x >>= shift;
+    return (x & mask) | (x >> bits & mask) << 8 | (x >> 2 * bits & mask) << 16 | (x >> 3 * bits & mask) << 24;
+}
+
+static void or32(uint8_t *p, uint32_t w) { store32(p, load32(p) | w); }
+
+/* Word w of the unit's 32, four codes in bytes, into the pieces of codes of `bits`. */
+static void put_affine_word(uint8_t *unit, uint32_t bits, uint32_t r, uint32_t w, uint32_t codes) {
+    uint32_t c = w % 8, half = w / 8, at = c * 64 + r * 4;
+    uint8_t *high = unit + (bits == 3 ? BY2 : 2 * NIB); /* behind what holds the low bits */
+    if (bits == 8) store32(unit + half * 512 + at, codes);
+    else if (bits < 4) or32(unit + at, (codes & 0x03030303u) << 2 * half);
+    else or32(unit + half / 2 * NIB + at, (codes & 0x0f0f0f0fu) << 4 * (half % 2));
+    if (bits == 3) put_hi1(high + half / 2 * HI1, r, c, half % 2, gather4(codes, 2));
+    if (bits == 5) put_hi1(high + half / 2 * HI1, r, c, half % 2, gather4(codes, 4));
+    if (bits == 6) or32(high + at, (codes >> 4 & 0x03030303u) << 2 * half);
+}
+
+static void pack_affine(dct_dtype type, const uint8_t *blocks, uint8_t *unit, uint32_t r) {
+    const dct_affine *a = dct_dtype_affine(type);
+    const uint32_t block = dct_dtype_block_bytes(type), width = dct_dtype_block_bytes(a->scale), n = AFFINE_COLS / a->group, run = a->group * a->bits / 8;
+    uint8_t *scales = unit + AFFINE_COLS * DCT_TILE_ROWS * a->bits / 8, *biases = scales + n * DCT_TILE_ROWS * width;
+    for (uint32_t g = 0; g < n; g++, blocks += block) {
+        for (uint32_t w = 0; w < a->group / 4; w++) put_affine_word(unit, a->bits, r, g * a->group / 4 + w, four_codes(blocks, a->bits, w));
+        memcpy(scales + (g * DCT_TILE_ROWS + r) * width, blocks + run, width);
+        memcpy(biases + (g * DCT_TILE_ROWS + r) * width, blocks + run + width, width);
+    }
+}
+
+static void get_affine_codes(const uint8_t *unit, uint32_t bits, uint32_t r, int8_t *codes) {
+    memset(codes, 0, AFFINE_COLS);
+    for (uint32_t h = 0; h < 2 && bits >= 4 && bits < 8; h++) get_nib(unit + h * NIB, r, codes + 64 * h);
+    if (bits < 4) get_by2(unit, r, codes, 0);
+    if (bits == 6) get_by2(unit + 2 * NIB, r, codes, 4);
+    for (uint32_t h = 0; h < 2 && bits == 3; h++) get_hi1(unit + BY2 + h * HI1, r, codes + 64 * h, 2);
+    for (uint32_t h = 0; h < 2 && bits == 5; h++) get_hi1(unit + 2 * NIB + h * HI1, r, codes + 64 * h, 4);
+    for (uint32_t j = 0; j < AFFINE_COLS && bits == 8; j++) codes[j] = (int8_t)(unit[j / 4 * 64 + r * 4 + j % 4] - 128);
+}
+
+/* A group of 64 or 128 is two or four of 32 alike. What is added here is a minimum of the other sign there. */
+static void unpack_affine(dct_dtype type, const uint8_t *unit, uint32_t r, unit_row *out) {
+    const dct_affine *a = dct_dtype_affine(type);
+    const uint32_t width = dct_dtype_block_bytes(a->scale), n = AFFINE_COLS / a->group;
+    const uint8_t *scales = unit + AFFINE_COLS * DCT_TILE_ROWS * a->bits / 8, *biases = scales + n * DCT_TILE_ROWS * width;
+    get_affine_codes(unit, a->bits, r, out->codes);
+    for (uint32_t g = 0; g < AFFINE_COLS / 32; g++) {
+        uint32_t at = (g * 32 / a->group * DCT_TILE_ROWS + r) * width;
+        out->scales[g] = scale_at(a->scale, scales + at);
+        out->mins[g] = -scale_at(a->scale, biases + at);
+    }
+}
+
 /* ---- the table ---- */
 
 static const form forms[DCT_TYPE_COUNT] = {
-    /*                   columns bytes group min zero */
-    [DCT_TYPE_F32]    = {{1,     64,   0,  false, 0}, NULL, NULL},
-    [DCT_TYPE_F16]    = {{1,     32,   0,  false, 0}, NULL, NULL},
-    [DCT_TYPE_BF16]   = {{1,     32,   0,  false, 0}, NULL, NULL},
-    [DCT_TYPE_Q4_0]   = {{64,    576,  32, false, 8}, pack_q4_0, unpack_q4_0},
-    [DCT_TYPE_IQ4_NL] = {{64,    576,  32, false, 0}, pack_q4_0, unpack_iq4_nl},
-    [DCT_TYPE_Q4_1]   = {{64,    640,  32, true,  0}, pack_q4_1, unpack_q4_1},
-    [DCT_TYPE_Q5_0]   = {{64,    704,  32, false, 16}, pack_q5_0, unpack_q5_0},
-    [DCT_TYPE_Q5_1]   = {{64,    768,  32, true,  0}, pack_q5_1, unpack_q5_1},
-    [DCT_TYPE_Q8_0]   = {{64,    1088, 32, false, 128}, pack_q8_0, unpack_q8_0},
-    [DCT_TYPE_MXFP4]  = {{128,   1088, 32, false, 0}, pack_mxfp4, unpack_mxfp4},
-    [DCT_TYPE_Q2_K]   = {{256,   1344, 16, true,  0}, pack_q2_k, unpack_q2_k},
-    [DCT_TYPE_Q3_K]   = {{256,   1792, 16, false, 4}, pack_q3_k, unpack_q3_k},
-    [DCT_TYPE_Q4_K]   = {{256,   2368, 32, true,  0}, pack_q4_k, unpack_q4_k},
-    [DCT_TYPE_Q5_K]   = {{256,   2880, 32, true,  0}, pack_q5_k, unpack_q5_k},
-    [DCT_TYPE_Q6_K]   = {{256,   3392, 16, false, 32}, pack_q6_k, unpack_q6_k},
-    [DCT_TYPE_IQ4_XS] = {{256,   2240, 32, false, 0}, pack_iq4_xs, unpack_iq4_xs},
+    /*                   columns bytes group min zero lift */
+    [DCT_TYPE_F32]    = {{1,     64,   0,  false, 0, 0}, NULL, NULL},
+    [DCT_TYPE_F16]    = {{1,     32,   0,  false, 0, 0}, NULL, NULL},
+    [DCT_TYPE_BF16]   = {{1,     32,   0,  false, 0, 0}, NULL, NULL},
+    [DCT_TYPE_Q4_0]   = {{64,    576,  32, false, 8, 0}, pack_q4_0, unpack_q4_0},
+    [DCT_TYPE_IQ4_NL] = {{64,    576,  32, false, 0, 0}, pack_q4_0, unpack_iq4_nl},
+    [DCT_TYPE_Q4_1]   = {{64,    640,  32, true,  0, 0}, pack_q4_1, unpack_q4_1},
+    [DCT_TYPE_Q5_0]   = {{64,    704,  32, false, 16, 0}, pack_q5_0, unpack_q5_0},
+    [DCT_TYPE_Q5_1]   = {{64,    768,  32, true,  0, 0}, pack_q5_1, unpack_q5_1},
+    [DCT_TYPE_Q8_0]   = {{64,    1088, 32, false, 128, 0}, pack_q8_0, unpack_q8_0},
+    [DCT_TYPE_MXFP4]  = {{128,   1088, 32, false, 0, 0}, pack_mxfp4, unpack_mxfp4},
+    [DCT_TYPE_Q2_K]   = {{256,   1344, 16, true,  0, 0}, pack_q2_k, unpack_q2_k},
+    [DCT_TYPE_Q3_K]   = {{256,   1792, 16, false, 4, 0}, pack_q3_k, unpack_q3_k},
+    [DCT_TYPE_Q4_K]   = {{256,   2368, 32, true,  0, 0}, pack_q4_k, unpack_q4_k},
+    [DCT_TYPE_Q5_K]   = {{256,   2880, 32, true,  0, 0}, pack_q5_k, unpack_q5_k},
+    [DCT_TYPE_Q6_K]   = {{256,   3392, 16, false, 32, 0}, pack_q6_k, unpack_q6_k},
+    [DCT_TYPE_IQ4_XS] = {{256,   2240, 32, false, 0, 0}, pack_iq4_xs, unpack_iq4_xs},
+#define DCT_DTYPE(name, id, elems, bytes)
+#define DCT_DTYPE_AFFINE(name, bits, group, scale, elems, bytes) \
+    [DCT_TYPE_##name] = {{AFFINE_COLS, AFFINE_COLS / (group) * (bytes) * DCT_TILE_ROWS, 32, true, (bits) == 8 ? 128 : 0, (bits) == 8 ? 128 : 0}, NULL, NULL},
+#include "base/dtype.def"
+#undef DCT_DTYPE
 };
+
+static void pack_unit(dct_dtype type, const uint8_t *blocks, uint8_t *unit, uint32_t r) {
+    if (dct_dtype_affine(type) != NULL) pack_affine(type, blocks, unit, r);
+    else forms[type].pack(blocks, unit, r);
+}
+
+static void unpack_unit(dct_dtype type, const uint8_t *unit, uint32_t r, unit_row *out) {
+    if (dct_dtype_affine(type) != NULL) unpack_affine(type, unit, r, out);
+    else forms[type].unpack(unit, r, out);
+}
 
 const dct_layout *dct_layout_of(dct_dtype type) { return &forms[type].layout; }
 
@@ -430,13 +512,13 @@ void dct_layout_pack_tile(dct_dtype type, uint32_t k, const void *rows, uint32_t
     uint64_t file_unit = (uint64_t)unit_cols / dct_dtype_block_elems(type) * dct_dtype_block_bytes(type);
     uint8_t *unit = tile;
     for (uint32_t u = 0; u < whole; u++, unit += f->layout.unit_bytes) {
-        for (uint32_t r = 0; r < n; r++) f->pack((const uint8_t *)rows + r * row_bytes + u * file_unit, unit, r);
+        for (uint32_t r = 0; r < n; r++) pack_unit(type, (const uint8_t *)rows + r * row_bytes + u * file_unit, unit, r);
     }
     if (whole * unit_cols == k) return;
     for (uint32_t r = 0; r < n; r++) { /* the last unit has missing columns: zero blocks stand for them */
         uint8_t blocks[MAX_SMALL_UNIT] = {0};
         memcpy(blocks, (const uint8_t *)rows + r * row_bytes + whole * file_unit, row_bytes - whole * file_unit);
-        f->pack(blocks, unit, r);
+        pack_unit(type, blocks, unit, r);
     }
 }
 
@@ -450,7 +532,7 @@ void dct_layout_unpack_row(dct_dtype type, uint32_t k, const void *tile, uint32_
         uint32_t n = k - j < f->layout.unit_cols ? k - j : f->layout.unit_cols;
         unit_row row;
         memset(row.mins, 0, sizeof row.mins);
-        f->unpack(unit, r, &row);
+        unpack_unit(type, unit, r, &row);
         memcpy(codes + j, row.codes, n);
         memcpy(scales + j / group, row.scales, n / group * sizeof(float));
         memcpy(mins + j / group, row.mins, n / group * sizeof(float));
@@ -475,6 +557,6 @@ void dct_layout_row_f32(dct_dtype type, uint32_t k, const void *tile, uint32_t r
         int8_t codes[MAX_UNIT_COLS];
         float scales[MAX_UNIT_GROUPS], mins[MAX_UNIT_GROUPS];
         dct_layout_unpack_row(type, n, unit, r, codes, scales, mins);
-        for (uint32_t i = 0; i < n; i++) out[j + i] = scales[i / layout->group] * (float)codes[i] - mins[i / layout->group];
+        for (uint32_t i = 0; i < n; i++) out[j + i] = scales[i / layout->group] * (float)(codes[i] + layout->lift) - mins[i / layout->group];
     }
 }

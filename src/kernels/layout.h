@@ -27,9 +27,15 @@
  *   Q5_K              256    nib 4 x 512, hi1 4 x 128, d, dmin, scales 8 x u8[16], mins 8 x u8[16]    = 2880
  *   Q6_K              256    nib 4 x 512 (low 4 bits), by2 2 x 512 (high 2 bits), scales 16 x i8[16], d f16[16], pad 32 = 3392
  *   IQ4_XS            256    nib 4 x 512, scales 8 x i8[16] (six-bit value - 32), d f16[16], pad 32   = 2240
+ *   MLX2               128    by2 512                     | then, as the group and the file have it,
+ *   MLX3               128    by2 512, hi1 2 x 128        | scales n x s[16], biases n x s[16]:
+ *   MLX4               128    nib 2 x 512                 |     n = 4, 2 or 1 groups of 32, 64 or 128 columns,
+ *   MLX5               128    nib 2 x 512, hi1 2 x 128    |     s = bf16, f16 or f32
+ *   MLX6               128    nib 2 x 512, by2 512        |
+ *   MLX8               128    byte 2 x 1024, not biased   |
  *
- * The f16 of Q4_1's and Q5_1's mins is the file's m, which is added: unpack_row gives minima of the other sign, -m. The scale
- * of MXFP4 is 2^(e - 128) with doubled codes (tables.h).
+ * The f16 of Q4_1's and Q5_1's mins is the file's m, which is added: unpack_row gives minima of the other sign, -m. Likewise the
+ * biases of the MLX types. The scale of MXFP4 is 2^(e - 128) with doubled codes (tables.h).
  *
  * Vectors (norms, biases) are f32[n], rounded up to 64 bytes.
  */
@@ -43,9 +49,10 @@ enum { DCT_TILE_ROWS = 16 };
 typedef struct dct_layout {
     uint32_t unit_cols;  /* columns a unit */
     uint32_t unit_bytes; /* bytes a unit; a multiple of 64 except for float types */
-    uint32_t group;      /* columns that share one scale: 16 or 32; 0 for float types */
+    uint32_t group;      /* columns that are summed with one scale: 16 or 32; 0 for float types. Groups of MLX are as many of 32 alike */
     bool has_min;        /* a minimum beside the scale */
     int zero;            /* subtracted from the unsigned code: 8, 16, 32, 4, 128 or 0 (tables and minima) */
+    int lift;            /* added to the codes that unpack_row gives, which are 8 bits: 128 for unsigned bytes, else 0 */
 } dct_layout;
 
 const dct_layout *dct_layout_of(dct_dtype type);
@@ -58,7 +65,7 @@ bool dct_layout_bytes(dct_dtype type, uint64_t m, uint64_t k, uint64_t *bytes);
 /* Packs n (1..16) rows of k columns as the file has them (row after row) into one tile. */
 void dct_layout_pack_tile(dct_dtype type, uint32_t k, const void *rows, uint32_t n, void *tile);
 
-/* Row r of a tile as numbers: codes (exact integers, zero point and table applied: value = scale*code - min), scales and
+/* Row r of a tile as numbers: codes (exact integers, zero point and table applied: value = scale*(code + lift) - min), scales and
  * minima of each group. codes[k], scales[k/group], mins[k/group] (0 when the type has none). Not for float types. */
 void dct_layout_unpack_row(dct_dtype type, uint32_t k, const void *tile, uint32_t r, int8_t *codes, float *scales, float *mins);
 

@@ -290,6 +290,40 @@ static void block_bf16(const float *x, uint8_t *b) {
     memcpy(b, &h, sizeof h);
 }
 
+/* ---- MLX ---- */
+
+static float put_scale(dct_dtype type, uint8_t *p, float x) {
+    uint16_t h = type == DCT_TYPE_F16 ? dct_f16_of_f32(x) : dct_bf16_of_f32(x);
+    if (type == DCT_TYPE_F32) {
+        memcpy(p, &x, sizeof x);
+        return x;
+    }
+    memcpy(p, &h, sizeof h);
+    return type == DCT_TYPE_F16 ? dct_f32_of_f16(h) : dct_f32_of_bf16(h);
+}
+
+/* The end of the range that lies farther from 0 is a bias, and the scale, which may be negative, is such that 0 has a code. */
+static void block_affine(const dct_affine *a, const float *x, uint8_t *b) {
+    const uint32_t run = a->group * a->bits / 8;
+    const int max_code = (1 << a->bits) - 1;
+    float low = x[0], high = x[0];
+    for (uint32_t j = 1; j < a->group; j++) {
+        low = x[j] < low ? x[j] : low;
+        high = x[j] > high ? x[j] : high;
+    }
+    float edge = fabsf(low) > fabsf(high) ? low : high, scale = (high - low) / (float)max_code;
+    if (edge == high) scale = -scale;
+    float steps = scale != 0 ? rintf(edge / scale) : 0;
+    scale = put_scale(a->scale, b + run, steps != 0 ? edge / steps : scale);
+    float bias = put_scale(a->scale, b + run + dct_dtype_block_bytes(a->scale), steps != 0 ? edge : scale == 0 ? low : 0), inv = inverse(scale);
+    memset(b, 0, run);
+    for (uint32_t j = 0; j < a->group; j++) {
+        uint32_t code = (uint32_t)nearest((x[j] - bias) * inv, 0, max_code), at = j * a->bits;
+        b[at / 8] = (uint8_t)(b[at / 8] | code << at % 8);
+        if (at % 8 + a->bits > 8) b[at / 8 + 1] = (uint8_t)(code >> (8 - at % 8));
+    }
+}
+
 void dct_quant_row(dct_dtype type, uint32_t k, const float *x, void *row) {
     static void (*const blocks[DCT_TYPE_COUNT])(const float *x, uint8_t *block) = {
         [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,     [DCT_TYPE_BF16] = block_bf16,     [DCT_TYPE_Q4_0] = block_q4_0,
@@ -299,5 +333,8 @@ void dct_quant_row(dct_dtype type, uint32_t k, const float *x, void *row) {
     };
     uint32_t elems = dct_dtype_block_elems(type), bytes = dct_dtype_block_bytes(type);
     uint8_t *block = row;
-    for (uint32_t j = 0; j < k; j += elems, block += bytes) blocks[type](x + j, block);
+    for (uint32_t j = 0; j < k; j += elems, block += bytes) {
+        if (dct_dtype_affine(type) != NULL) block_affine(dct_dtype_affine(type), x + j, block);
+        else blocks[type](x + j, block);
+    }
 }

@@ -26,6 +26,46 @@ enum { NIB = 512, HI1 = 128, BY2 = 512, BYTE = 1024, F16S = 32, U8S = 16 }; /* b
 static const uint8_t iq4_codes[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 static const uint8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
+/* ---- MLX ---- */
+
+/* Bits, groups and types of scales are many. The codes' bits are known to the compiler, by a type that stands for all of the same bits; the
+ * rest is this, known at run time. All zero for other types. */
+typedef struct affine_form {
+    uint32_t shift;  /* groups of 32 columns that share a scale are 1 << shift */
+    uint32_t codes;  /* bytes of a unit's codes; behind them the scales, then the biases */
+    uint32_t array;  /* bytes of a scale of each of the 16 rows */
+    uint32_t unit;   /* bytes of a unit */
+    dct_dtype scale;
+} affine_form;
+
+V_INLINE uint32_t affine_bits(dct_dtype type) {
+    switch (type) {
+    case DCT_TYPE_MLX2_64_BF16: return 2;
+    case DCT_TYPE_MLX3_64_BF16: return 3;
+    case DCT_TYPE_MLX4_64_BF16: return 4;
+    case DCT_TYPE_MLX5_64_BF16: return 5;
+    case DCT_TYPE_MLX6_64_BF16: return 6;
+    case DCT_TYPE_MLX8_64_BF16: return 8;
+    default: return 0;
+    }
+}
+
+V_INLINE affine_form affine_of(dct_dtype type) {
+    const dct_affine *a = dct_dtype_affine(type);
+    const uint32_t array = a->scale == DCT_TYPE_F32 ? 64 : 32, codes = 256 * a->bits, shift = a->group == 32 ? 0 : a->group == 64 ? 1 : 2;
+    return (affine_form){shift, codes, array, codes + 2 * array * (4u >> shift), a->scale};
+}
+
+/* Array i of the scales and biases of a unit. */
+V_INLINE v16f affine_at(affine_form a, const uint8_t *unit, uint32_t i) {
+    const uint8_t *p = unit + a.codes + i * a.array;
+    switch (a.scale) {
+    case DCT_TYPE_F32: return v16f_load((const float *)(const void *)p);
+    case DCT_TYPE_F16: return v16f_load_f16((const uint16_t *)(const void *)p);
+    default: return v16f_load_bf16((const uint16_t *)(const void *)p);
+    }
+}
+
 /* ---- codes ---- */
 
 /* Half h of a run of pieces, columns 4c..4c+3 of it. */
@@ -52,13 +92,18 @@ V_INLINE v64b codes_of(dct_dtype type, const uint8_t *unit, uint32_t h, uint32_t
     case DCT_TYPE_IQ4_NL:
     case DCT_TYPE_IQ4_XS: return v64b_lookup(nib_codes(unit, h, c), iq4_codes);
     case DCT_TYPE_MXFP4: return v64b_lookup(nib_codes(unit, h, c), mxfp4_codes);
-    default: return nib_codes(unit, h, c); /* Q4_0, Q4_1, Q4_K */
+    case DCT_TYPE_MLX2_64_BF16: return by2_codes(unit, h, c);
+    case DCT_TYPE_MLX3_64_BF16: return v64b_or(by2_codes(unit, h, c), hi1_codes(unit + BY2, h, c, 4));
+    case DCT_TYPE_MLX5_64_BF16: return v64b_or(nib_codes(unit, h, c), hi1_codes(unit + 2 * NIB, h, c, 16));
+    case DCT_TYPE_MLX6_64_BF16: return v64b_or(nib_codes(unit, h, c), v64b_shl4(by2_codes(unit + 2 * NIB, h, c)));
+    case DCT_TYPE_MLX8_64_BF16: return v64b_load(unit + (h * 8 + c) * 64);
+    default: return nib_codes(unit, h, c); /* Q4_0, Q4_1, Q4_K, MLX4 */
     }
 }
 
 /* Codes of more than six bits. */
 V_INLINE bool is_wide(dct_dtype type) {
-    return type == DCT_TYPE_Q8_0 || type == DCT_TYPE_IQ4_NL || type == DCT_TYPE_IQ4_XS;
+    return type == DCT_TYPE_Q8_0 || type == DCT_TYPE_IQ4_NL || type == DCT_TYPE_IQ4_XS || affine_bits(type) == 8;
 }
 
 /* What is to be subtracted from the codes that codes_of returns. */
@@ -69,6 +114,7 @@ V_INLINE int zero_of(dct_dtype type) {
     case DCT_TYPE_Q6_K: return 32;
     case DCT_TYPE_Q3_K: return 4;
     case DCT_TYPE_MXFP4: return 12;
+    case DCT_TYPE_MLX8_64_BF16: return V_WIDE_BIAS - 128; /* its codes are not biased */
     default: return is_wide(type) ? V_WIDE_BIAS : 0;
     }
 }
@@ -96,7 +142,8 @@ V_INLINE v16f mxfp4_scale(const uint8_t *exponents) {
 }
 
 /* Scale of group g of a unit, for each of the 16 rows. */
-V_INLINE v16f scale_of(dct_dtype type, const uint8_t *unit, uint32_t g) {
+V_INLINE v16f scale_of(dct_dtype type, affine_form af, const uint8_t *unit, uint32_t g) {
+    if (affine_bits(type) != 0) return affine_at(af, unit, g >> af.shift);
     const uint8_t *q2 = unit + 2 * BY2, *q3 = unit + 2 * BY2 + 4 * HI1, *q4 = unit + 4 * NIB, *q5 = q4 + 4 * HI1, *q6 = q4 + 2 * BY2;
     switch (type) {
     case DCT_TYPE_Q5_0:
@@ -114,13 +161,15 @@ V_INLINE v16f scale_of(dct_dtype type, const uint8_t *unit, uint32_t g) {
 }
 
 V_INLINE bool has_min(dct_dtype type) {
-    return type == DCT_TYPE_Q4_1 || type == DCT_TYPE_Q5_1 || type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q4_K || type == DCT_TYPE_Q5_K;
+    return type == DCT_TYPE_Q4_1 || type == DCT_TYPE_Q5_1 || type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q4_K || type == DCT_TYPE_Q5_K ||
+           affine_bits(type) != 0;
 }
 
-/* Minimum of group g. Q4_1 and Q5_1 add theirs where the others subtract. */
-V_INLINE v16f min_of(dct_dtype type, const uint8_t *unit, uint32_t g) {
+/* Minimum of group g. Q4_1, Q5_1 and MLX add theirs where the others subtract. */
+V_INLINE v16f min_of(dct_dtype type, affine_form af, const uint8_t *unit, uint32_t g) {
     const uint8_t *q2 = unit + 2 * BY2, *q4 = unit + 4 * NIB, *q5 = q4 + 4 * HI1;
     const v16f minus_zero = v16f_set1(-0.0f);
+    if (affine_bits(type) != 0) return v16f_flip(affine_at(af, unit, (4 + g) >> af.shift), minus_zero);
     switch (type) {
     case DCT_TYPE_Q4_1: return v16f_flip(halves_at(unit + NIB + (2 + g) * F16S), minus_zero);
     case DCT_TYPE_Q5_1: return v16f_flip(halves_at(unit + NIB + HI1 + (2 + g) * F16S), minus_zero);
@@ -132,6 +181,7 @@ V_INLINE v16f min_of(dct_dtype type, const uint8_t *unit, uint32_t g) {
 }
 
 V_INLINE uint32_t halves_per_unit(dct_dtype type) {
+    if (affine_bits(type) != 0) return 4;
     switch (type) {
     case DCT_TYPE_MXFP4: return 4;
     case DCT_TYPE_Q2_K:
@@ -144,7 +194,8 @@ V_INLINE uint32_t halves_per_unit(dct_dtype type) {
     }
 }
 
-V_INLINE uint64_t unit_bytes_of(dct_dtype type) {
+V_INLINE uint64_t unit_bytes_of(dct_dtype type, affine_form af) {
+    if (affine_bits(type) != 0) return af.unit;
     switch (type) {
     case DCT_TYPE_Q4_1: return 640;
     case DCT_TYPE_Q5_0: return 704;
@@ -200,32 +251,32 @@ V_INLINE void prefetch(uintptr_t at, uint64_t bytes) {
 }
 
 /* One group: words c_begin..c_end of half h; g is its number in the unit. */
-V_INLINE v16f add_group(dct_dtype type, const uint8_t *unit, const x_half *x, uint32_t h, uint32_t c_begin, uint32_t c_end, uint32_t g, v16f acc) {
+V_INLINE v16f add_group(dct_dtype type, affine_form af, const uint8_t *unit, const x_half *x, uint32_t h, uint32_t c_begin, uint32_t c_end, uint32_t g, v16f acc) {
     v16i sum = zero_of(type) == 0 ? v16i_zero() : x_sum(x, 0, c_begin, c_end, -zero_of(type));
 #pragma GCC unroll 8
     for (uint32_t c = c_begin; c < c_end; c++) sum = dot(is_wide(type), sum, codes_of(type, unit, h, c), x_codes(x, 0, c));
-    acc = v16f_fma(v16f_mul(scale_of(type, unit, g), x_scale(x, 0)), v16f_of_int(sum), acc);
+    acc = v16f_fma(v16f_mul(scale_of(type, af, unit, g), x_scale(x, 0)), v16f_of_int(sum), acc);
     if (!has_min(type)) return acc;
-    return v16f_fnma(v16f_mul(min_of(type, unit, g), x_scale(x, 0)), v16f_of_int(x_sum(x, 0, c_begin, c_end, 1)), acc);
+    return v16f_fnma(v16f_mul(min_of(type, af, unit, g), x_scale(x, 0)), v16f_of_int(x_sum(x, 0, c_begin, c_end, 1)), acc);
 }
 
-V_INLINE v16f add_half(dct_dtype type, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, v16f acc) {
+V_INLINE v16f add_half(dct_dtype type, affine_form af, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, v16f acc) {
     const x_half x = x_half_at(a, 0, done + h);
-    if (!has_groups_of_16(type)) return add_group(type, unit, &x, h, 0, 8, h, acc);
-    acc = add_group(type, unit, &x, h, 0, 4, 2 * h, acc);
-    return add_group(type, unit, &x, h, 4, 8, 2 * h + 1, acc);
+    if (!has_groups_of_16(type)) return add_group(type, af, unit, &x, h, 0, 8, h, acc);
+    acc = add_group(type, af, unit, &x, h, 0, 4, 2 * h, acc);
+    return add_group(type, af, unit, &x, h, 4, 8, 2 * h + 1, acc);
 }
 
-V_INLINE v16f tile_times_row(dct_dtype type, const dct_linear_args *a, const uint8_t *unit) {
+V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *unit) {
     const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
     v16f acc = v16f_zero();
-    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type)) {
+    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type, af)) {
         uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit;
-        prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type));
+        prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type, af));
 #pragma GCC unroll 1
         for (uint32_t h = 0; h < here; h += 2) { /* an even half and an odd one, so that nibbles know their place */
-            acc = add_half(type, unit, a, done, h, acc);
-            if (h + 1 < here) acc = add_half(type, unit, a, done, h + 1, acc);
+            acc = add_half(type, af, unit, a, done, h, acc);
+            if (h + 1 < here) acc = add_half(type, af, unit, a, done, h + 1, acc);
         }
     }
     return acc;
@@ -252,27 +303,27 @@ typedef struct panel_kind {
     bool has_min, wide;
 } panel_kind;
 
-V_INLINE void unpack_half(dct_dtype type, const uint8_t *unit, uint32_t h, uint32_t at, chunk *out) {
+V_INLINE void unpack_half(dct_dtype type, affine_form af, const uint8_t *unit, uint32_t h, uint32_t at, chunk *out) {
     const uint32_t groups = has_groups_of_16(type) ? 2 : 1;
 #pragma GCC unroll 1
     for (uint32_t c = 0; c < 8; c++) v64b_store(out->codes[at * 8 + c], codes_of(type, unit, h, c));
 #pragma GCC unroll 1
     for (uint32_t g = 0; g < groups; g++) {
-        v16f_store(out->scales[at * groups + g], scale_of(type, unit, h * groups + g));
-        if (has_min(type)) v16f_store(out->mins[at * groups + g], min_of(type, unit, h * groups + g));
+        v16f_store(out->scales[at * groups + g], scale_of(type, af, unit, h * groups + g));
+        if (has_min(type)) v16f_store(out->mins[at * groups + g], min_of(type, af, unit, h * groups + g));
     }
 }
 
 /* Halves first..first+n-1 of a tile; an odd end brings its zero neighbour along. */
-V_INLINE void unpack(dct_dtype type, const uint8_t *tile, uint32_t first, uint32_t n, chunk *out) {
+V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32_t first, uint32_t n, chunk *out) {
     const uint32_t per_unit = halves_per_unit(type);
 #pragma GCC unroll 1
     for (uint32_t at = 0; at < n; at += 2) {
-        const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type);
+        const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type, af);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (h == 0) prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type));
-        unpack_half(type, unit, h, at, out);
-        unpack_half(type, unit, h + 1, at + 1, out);
+        if (h == 0) prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type, af));
+        unpack_half(type, af, unit, h, at, out);
+        unpack_half(type, af, unit, h + 1, at + 1, out);
     }
 }
 
@@ -358,6 +409,7 @@ typedef void panels_fn(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, 
 PANELS(groups_of_32, 32, false, false)
 PANELS(groups_of_32_wide, 32, false, true)
 PANELS(groups_of_32_min, 32, true, false)
+PANELS(groups_of_32_min_wide, 32, true, true)
 PANELS(groups_of_16, 16, false, false)
 PANELS(groups_of_16_min, 16, true, false)
 #undef PANELS
@@ -368,13 +420,14 @@ V_INLINE panels_fn *panels_of(dct_dtype type, uint32_t n_tiles) {
         if (has_min(type)) return one ? groups_of_16_min_one_tile : groups_of_16_min_tiles;
         return one ? groups_of_16_one_tile : groups_of_16_tiles;
     }
+    if (has_min(type) && is_wide(type)) return one ? groups_of_32_min_wide_one_tile : groups_of_32_min_wide_tiles;
     if (has_min(type)) return one ? groups_of_32_min_one_tile : groups_of_32_min_tiles;
     if (is_wide(type)) return one ? groups_of_32_wide_one_tile : groups_of_32_wide_tiles;
     return one ? groups_of_32_one_tile : groups_of_32_tiles;
 }
 
 /* Up to BLOCK_ROWS rows against n_tiles tiles, the first of which lies at w. */
-V_INLINE void tiles_times_rows(dct_dtype type, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes, uint32_t tile, uint32_t n_tiles,
+V_INLINE void tiles_times_rows(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes, uint32_t tile, uint32_t n_tiles,
                                uint32_t row, uint32_t n) {
     panels_fn *run = panels_of(type, n_tiles);
     chunk chunks[V_LINEAR_TILES];
@@ -382,7 +435,7 @@ V_INLINE void tiles_times_rows(dct_dtype type, const dct_linear_args *a, const u
     memset(out.of, 0, n * sizeof out.of[0]);
     for (uint32_t half = 0; half < a->k / 32; half += CHUNK_HALVES) {
         uint32_t n_halves = a->k / 32 - half < CHUNK_HALVES ? a->k / 32 - half : CHUNK_HALVES;
-        for (uint32_t i = 0; i < n_tiles; i++) unpack(type, w + i * tile_bytes, half, n_halves, &chunks[i]);
+        for (uint32_t i = 0; i < n_tiles; i++) unpack(type, af, w + i * tile_bytes, half, n_halves, &chunks[i]);
         run(chunks, n_halves, x_half_at(a, row, half), n, zero_of(type), &out);
     }
     for (uint32_t t = 0; t < n; t++) {
@@ -392,19 +445,19 @@ V_INLINE void tiles_times_rows(dct_dtype type, const dct_linear_args *a, const u
 
 /* ---- the whole product ---- */
 
-V_INLINE void linear(dct_dtype type, const dct_linear_args *a, uint32_t tile_begin, uint32_t tile_end) {
+V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, uint32_t tile_begin, uint32_t tile_end) {
     const uint32_t per_unit = halves_per_unit(type);
-    const uint64_t tile_bytes = (a->k / 32 + per_unit - 1) / per_unit * unit_bytes_of(type);
+    const uint64_t tile_bytes = (a->k / 32 + per_unit - 1) / per_unit * unit_bytes_of(type, af);
     const uint8_t *w = a->w;
     if (a->n == 1) {
-        for (uint32_t tile = tile_begin; tile < tile_end; tile++) store_outputs(a, 0, tile, tile_times_row(type, a, w + tile * tile_bytes));
+        for (uint32_t tile = tile_begin; tile < tile_end; tile++) store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes));
         return;
     }
     for (uint32_t row = 0; row < a->n; row += BLOCK_ROWS) {
         uint32_t n = a->n - row < BLOCK_ROWS ? a->n - row : BLOCK_ROWS;
         for (uint32_t tile = tile_begin; tile < tile_end; tile += V_LINEAR_TILES) {
             uint32_t n_tiles = tile_end - tile < V_LINEAR_TILES ? tile_end - tile : V_LINEAR_TILES;
-            tiles_times_rows(type, a, w + tile * tile_bytes, tile_bytes, tile, n_tiles, row, n);
+            tiles_times_rows(type, af, a, w + tile * tile_bytes, tile_bytes, tile, n_tiles, row, n);
         }
     }
 }
@@ -414,14 +467,29 @@ V_INLINE void linear(dct_dtype type, const dct_linear_args *a, uint32_t tile_beg
 
 #define X(NAME) \
     static void linear_##NAME(const dct_linear_args *a, uint32_t tile_begin, uint32_t tile_end) { \
-        linear(DCT_TYPE_##NAME, a, tile_begin, tile_end); \
+        linear(DCT_TYPE_##NAME, (affine_form){0}, a, tile_begin, tile_end); \
     }
 DCT_SIMD_QUANTS(X)
+#undef X
+
+/* MLX: one function for all types of so many bits. */
+#define DCT_SIMD_AFFINES(X) X(2) X(3) X(4) X(5) X(6) X(8)
+#define X(BITS) \
+    static void linear_affine_##BITS(const dct_linear_args *a, uint32_t tile_begin, uint32_t tile_end) { \
+        linear(DCT_TYPE_MLX##BITS##_64_BF16, affine_of(a->type), a, tile_begin, tile_end); \
+    }
+DCT_SIMD_AFFINES(X)
 #undef X
 
 static void fill_linear(dct_kernels *table) {
 #define X(NAME) table->linear[DCT_TYPE_##NAME] = linear_##NAME;
     DCT_SIMD_QUANTS(X)
+#undef X
+#define X(BITS) if (affine != NULL && affine->bits == BITS) table->linear[type] = linear_affine_##BITS;
+    for (int type = 0; type < DCT_TYPE_COUNT; type++) {
+        const dct_affine *affine = dct_dtype_affine((dct_dtype)type);
+        DCT_SIMD_AFFINES(X)
+    }
 #undef X
 }
 

@@ -11,9 +11,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "model/gguf_scan.h"
-#include "model/name_index.h"
-
-_Static_assert(offsetof(dct_meta, key) == 0 && offsetof(dct_tensor, name) == 0, "name_index needs the name first");
+#include "model/record.h"
 
 enum { MAX_ALIGNMENT = 65536 };
 
@@ -111,21 +109,10 @@ static dct_status keep_meta(dct_model *model, gguf_part *part, dct_arena *arena,
     model->big_endian = part->head.big_endian;
     model->n_meta = (uint32_t)part->head.n_meta;
     model->index_seed = dct_hash_bytes(DCT_HASH_SEED, part->bytes, part->n_bytes);
-    model->meta_index_size = dct_name_index_size(model->n_meta);
     model->meta = dct_arena_array(arena, model->n_meta, sizeof *model->meta);
-    model->meta_index = dct_arena_array(arena, model->meta_index_size, sizeof *model->meta_index);
-    if (model->meta == NULL || model->meta_index == NULL) return dct_fail_memory(err, arena, "the metadata");
+    if (model->meta == NULL) return dct_fail_memory(err, arena, "the metadata");
     dct_status status = read_meta(part, model->meta, err);
-    if (status != DCT_OK) return status;
-    for (uint32_t i = 0; i < model->n_meta; i++) {
-        dct_str key = model->meta[i].key;
-        uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta, sizeof *model->meta, key);
-        if (model->meta_index[slot] != 0) {
-            return dct_fail_at(err, DCT_BAD_FILE, model->meta[i].offset, "key '%s' stands in the file twice", dct_gguf_quote(key).text);
-        }
-        model->meta_index[slot] = i + 1;
-    }
-    return DCT_OK;
+    return status != DCT_OK ? status : dct_record_index_meta(model, arena, err);
 }
 
 /* Type, shape and size of a tensor. */
@@ -173,20 +160,6 @@ static dct_status place(const gguf_part *part, const gguf_info *info, uint64_t d
     return DCT_OK;
 }
 
-static dct_status add_tensor(dct_model *model, const dct_tensor *tensor, dct_err *err) {
-    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors, sizeof *model->tensors,
-                                        tensor->name);
-    if (model->tensor_index[slot] != 0) {
-        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s' stands in the file twice", dct_gguf_quote(tensor->name).text);
-    }
-    if (!dct_add_u64(model->n_params, tensor->n_elems, &model->n_params) || !dct_add_u64(model->tensor_bytes, tensor->bytes, &model->tensor_bytes)) {
-        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s': the sum of all tensors overflows", dct_gguf_quote(tensor->name).text);
-    }
-    model->tensors[model->n_tensors++] = *tensor;
-    model->tensor_index[slot] = model->n_tensors;
-    return DCT_OK;
-}
-
 static dct_status read_tensors(dct_model *model, uint32_t number, const gguf_part *part, dct_err *err) {
     gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
     s.r.pos = part->infos_at;
@@ -198,7 +171,7 @@ static dct_status read_tensors(dct_model *model, uint32_t number, const gguf_par
         dct_status status = dct_gguf_scan_info(&s, i, &info, err);
         if (status == DCT_OK) status = shape_of(&info, &tensor, err);
         if (status == DCT_OK) status = place(part, &info, data_at, &expected, &tensor, err);
-        if (status == DCT_OK) status = add_tensor(model, &tensor, err);
+        if (status == DCT_OK) status = dct_record_add_tensor(model, &tensor, err);
         if (status != DCT_OK) return status;
         end = tensor.offset + tensor.bytes;
     }
@@ -214,10 +187,8 @@ static dct_status keep_tensors(dct_model *model, const gguf_part *parts, dct_are
         return dct_fail(err, DCT_BAD_FILE, "the parts hold %llu tensors, key 'split.tensors.count' says %llu", (unsigned long long)n,
                         (unsigned long long)parts[0].split_tensors);
     }
-    model->tensor_index_size = dct_name_index_size((uint32_t)n);
-    model->tensors = dct_arena_array(arena, n, sizeof *model->tensors);
-    model->tensor_index = dct_arena_array(arena, model->tensor_index_size, sizeof *model->tensor_index);
-    if (model->tensors == NULL || model->tensor_index == NULL) return dct_fail_memory(err, arena, "the tensor table");
+    dct_status made = dct_record_new_tensors(model, (uint32_t)n, arena, err);
+    if (made != DCT_OK) return made;
     model->fingerprint = model->index_seed; /* which is the first part's */
     for (uint32_t p = 0; p < model->n_parts; p++) {
         dct_status status = read_tensors(model, p, &parts[p], err);
@@ -277,44 +248,27 @@ static dct_status load_other_parts(dct_model *model, gguf_part *parts, uint8_t *
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static void init(dct_model *model, const char *path) {
-    memset(model, 0, sizeof *model);
-    model->path = path;
-    model->n_parts = 1;
-    for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) model->files[p].fd = -1;
-}
-
-dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) {
-    init(model, path);
+dct_status dct_gguf_open(dct_model *model, dct_arena *arena, dct_err *err) {
+    const char *path = model->path;
     gguf_part first, *parts = &first;
     uint8_t *window = dct_arena_alloc(arena, DCT_GGUF_WINDOW);
     if (window == NULL) return dct_fail_memory(err, arena, "reading the header");
 
     dct_status status = load_part(model, 0, path, window, arena, &first, err);
     if (status == DCT_OK) status = keep_meta(model, &first, arena, err);
-    if (status != DCT_OK) goto fail;
-
+    if (status != DCT_OK) return status;
     if (first.split_count > 1) {
         parts = dct_arena_array(arena, first.split_count, sizeof *parts);
-        if (parts == NULL) {
-            status = dct_fail_memory(err, arena, "the parts of a split model");
-            goto fail;
-        }
+        if (parts == NULL) return dct_fail_memory(err, arena, "the parts of a split model");
         parts[0] = first;
         model->n_parts = (uint32_t)first.split_count;
         status = load_other_parts(model, parts, window, arena, err);
-        if (status != DCT_OK) goto fail;
+        if (status != DCT_OK) return status;
     }
-
-    status = keep_tensors(model, parts, arena, err);
-    if (status == DCT_OK) return DCT_OK;
-fail:
-    dct_model_close(model);
-    return status;
+    return keep_tensors(model, parts, arena, err);
 }
 
-dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
-    init(model, "");
+dct_status dct_gguf_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
     gguf_part part = {.bytes = bytes, .file_bytes = n};
     dct_status status = skim(dct_gguf_scan_bytes(bytes, n), &part.n_bytes, err);
     if (status == DCT_OK) status = dct_gguf_scan_head(&(gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head, err);
@@ -324,8 +278,4 @@ dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n,
     }
     if (status == DCT_OK) status = keep_tensors(model, &part, arena, err);
     return status;
-}
-
-void dct_model_close(dct_model *model) {
-    for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) dct_file_close(&model->files[p]);
 }

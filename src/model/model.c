@@ -1,27 +1,114 @@
-/* Look-ups in a model record, and reading its tensors' data. */
+/* Opening and closing a model, look-ups in its record, and reading its tensors' data. */
 #include "model/model.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "model/gguf_scan.h"
 #include "model/name_index.h"
+#include "model/record.h"
 #include "model/swap.h"
 
-dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static void init(dct_model *model, const char *path) {
+    memset(model, 0, sizeof *model);
+    model->path = path;
+    model->n_parts = 1;
+    for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) model->files[p].fd = -1;
+}
+
+dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) {
+    init(model, path);
+    dct_status status = dct_os_is_directory(path) ? dct_hf_open(model, arena, err) : dct_gguf_open(model, arena, err);
+    if (status != DCT_OK) dct_model_close(model);
+    return status;
+}
+
+dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
+    init(model, "");
+    return dct_gguf_open_bytes(model, bytes, n, arena, err);
+}
+
+void dct_model_close(dct_model *model) {
+    for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) dct_file_close(&model->files[p]);
+}
+
+/* --- data --------------------------------------------------------------------------------------------------------- */
+
+static dct_status read_place(const dct_model *model, const dct_tensor *tensor, dct_place_in_file at, void *out, uint64_t n, dct_err *err) {
     gguf_quoted name = dct_gguf_quote(tensor->name);
-    if (from > tensor->bytes || n > tensor->bytes - from) {
-        return dct_fail(err, DCT_BUG, "tensor '%s': bytes %llu to %llu of %llu", name.text, (unsigned long long)from,
-                        (unsigned long long)(from + n), (unsigned long long)tensor->bytes);
-    }
-    const dct_file *file = &model->files[tensor->part];
+    const dct_file *file = &model->files[at.part];
     if (file->fd < 0) return dct_fail(err, DCT_BAD_FILE, "tensor '%s': its data is not there", name.text);
     dct_err why;
-    dct_status status = dct_file_read_at(file, tensor->offset + from, out, n, &why);
+    dct_status status = dct_file_read_at(file, at.offset, out, n, &why);
     if (status != DCT_OK) return dct_fail_at(err, status, why.offset, "tensor '%s': %.300s", name.text, why.message);
-    if (model->big_endian) dct_swap_blocks(tensor->type, out, n);
     return DCT_OK;
 }
+
+static dct_status read_plain(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+    dct_status status = read_place(model, tensor, (dct_place_in_file){tensor->part, tensor->offset + from}, out, n, err);
+    if (status == DCT_OK && model->big_endian) dct_swap_blocks(tensor->type, out, n);
+    return status;
+}
+
+/* F32 elements from those of the file, plus 1. They are read to the end of `out`, from where widening never overtakes itself. */
+static dct_status read_norm(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+    uint32_t width = dct_dtype_block_bytes(tensor->stored);
+    uint64_t n_elems = n / sizeof(float), first = from / sizeof(float);
+    uint8_t *raw = (uint8_t *)out + n_elems * (sizeof(float) - width);
+    dct_status status = read_place(model, tensor, (dct_place_in_file){tensor->part, tensor->offset + first * width}, raw, n_elems * width, err);
+    for (uint64_t i = 0; status == DCT_OK && i < n_elems; i++) {
+        uint8_t bytes[4];
+        memcpy(bytes, raw + i * width, width);
+        uint16_t half = (uint16_t)(bytes[0] | bytes[1] << 8);
+        float x;
+        if (tensor->stored == DCT_TYPE_F32) memcpy(&x, bytes, sizeof x);
+        else x = tensor->stored == DCT_TYPE_F16 ? dct_f32_of_f16(half) : dct_f32_of_bf16(half);
+        x = x + 1.0f;
+        memcpy((uint8_t *)out + i * sizeof x, &x, sizeof x);
+    }
+    return status;
+}
+
+/* Whole blocks from the three places where the file has their parts. These pass through a little memory of our own, from which each block takes
+ * its share. */
+static dct_status read_affine(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+    uint8_t buffer[16 * 1024];
+    uint32_t block = dct_dtype_block_bytes(tensor->type), scale = dct_dtype_block_bytes(dct_dtype_affine(tensor->type)->scale), codes = block - 2 * scale;
+    const struct {
+        dct_place_in_file at;
+        uint32_t begin, bytes; /* in the block */
+    } parts[3] = {{{tensor->part, tensor->offset}, 0, codes}, {tensor->more[0], codes, scale}, {tensor->more[1], codes + scale, scale}};
+    for (int p = 0; p < 3; p++) {
+        const uint32_t bytes = parts[p].bytes, most = sizeof buffer / bytes;
+        for (uint64_t first = from / block, end = (from + n) / block, count; first < end; first += count) {
+            count = end - first < most ? end - first : most;
+            dct_place_in_file at = {parts[p].at.part, parts[p].at.offset + first * bytes};
+            dct_status status = read_place(model, tensor, at, buffer, count * bytes, err);
+            if (status != DCT_OK) return status;
+            uint8_t *to = (uint8_t *)out + (first * block - from) + parts[p].begin;
+            for (uint64_t i = 0; i < count; i++, to += block) memcpy(to, buffer + i * bytes, bytes);
+        }
+    }
+    return DCT_OK;
+}
+
+dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+    if (from > tensor->bytes || n > tensor->bytes - from) {
+        return dct_fail(err, DCT_BUG, "tensor '%s': bytes %llu to %llu of %llu", dct_gguf_quote(tensor->name).text, (unsigned long long)from,
+                        (unsigned long long)(from + n), (unsigned long long)tensor->bytes);
+    }
+    switch (tensor->form) {
+    case DCT_FORM_AFFINE: return read_affine(model, tensor, from, out, n, err);
+    case DCT_FORM_NORM: return read_norm(model, tensor, from, out, n, err);
+    case DCT_FORM_COMPUTED: memcpy(out, (const char *)tensor->values + from, n); return DCT_OK;
+    default: return read_plain(model, tensor, from, out, n, err);
+    }
+}
+
+/* --- look-ups ----------------------------------------------------------------------------------------------------- */
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name) {
     dct_str key = {name, strlen(name)};

@@ -1,9 +1,12 @@
 /* model/model: what a model file says, before any of its weights is read.
  *
- * A reader (gguf.c today, safetensors later) fills one neutral record: typed metadata and a table of tensors. Everything in
- * it was checked against the file: names are unique, shapes multiply without overflow, data ranges lie inside the file (or
- * the file is marked `data_missing`), ranges do not overlap. The record and the header bytes it points into live in the
- * caller's arena; the files stay open for reading weights. Nothing here is ever written.
+ * A reader (gguf.c, hf.c) fills one neutral record: typed metadata and a table of tensors. Everything in it was checked against
+ * the file: names are unique, shapes multiply without overflow, data ranges lie inside the file (or the file is marked
+ * `data_missing`), ranges do not overlap. The record and the header bytes it points into live in the caller's arena; the files
+ * stay open for reading weights. Nothing here is ever written.
+ *
+ * Directories of Hugging Face and MLX give the same record as GGUF files: keys and tensors have GGUF's names. Where the file keeps
+ * a tensor in another form than the record says (`form`), dct_model_read_tensor brings it into that of the record.
  */
 #ifndef DCT_MODEL_MODEL_H
 #define DCT_MODEL_MODEL_H
@@ -41,6 +44,19 @@ typedef struct dct_meta {
     };
 } dct_meta;
 
+/* How the file holds a tensor's data. */
+typedef enum dct_form {
+    DCT_FORM_PLAIN,    /* as the record says */
+    DCT_FORM_AFFINE,   /* MLX: codes at part, offset; scales and biases at `more`; reading makes blocks of them (base/dtype.h) */
+    DCT_FORM_NORM,     /* floats of `stored`, to which 1 is added: the record has them as F32 */
+    DCT_FORM_COMPUTED, /* in no file: `values`, which the header's arena holds */
+} dct_form;
+
+typedef struct dct_place_in_file {
+    uint32_t part; /* which file of a split model */
+    uint64_t offset;
+} dct_place_in_file;
+
 typedef struct dct_tensor {
     dct_str name;
     dct_dtype type;
@@ -50,12 +66,19 @@ typedef struct dct_tensor {
     uint64_t offset;           /* of the data, from the start of that file */
     uint64_t n_elems, bytes;
     uint64_t info_offset;      /* where the header describes it, for messages */
+    dct_form form;
+    dct_dtype stored;           /* DCT_FORM_NORM */
+    dct_place_in_file more[2];  /* DCT_FORM_AFFINE: scales, biases */
+    const void *values;         /* DCT_FORM_COMPUTED */
 } dct_tensor;
+
+typedef enum dct_model_format { DCT_FORMAT_GGUF, DCT_FORMAT_SAFETENSORS } dct_model_format;
 
 typedef struct dct_model {
     const char *path;
+    dct_model_format format;
     bool big_endian;
-    uint32_t version;
+    uint32_t version;              /* GGUF's */
     uint32_t n_parts;
     dct_file files[DCT_MAX_PARTS]; /* open for reading; parts that are missing have fd -1 */
     uint64_t file_bytes;           /* of all parts, as they are on disk */
@@ -75,8 +98,8 @@ typedef struct dct_model {
     uint32_t meta_index_size;
 } dct_model;
 
-/* Reads the header(s) of a model file. DCT_BAD_FILE names field and byte. On failure nothing stays open. At most
- * 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
+/* Reads the header(s) of a model: a GGUF file, the first of several, or a directory. DCT_BAD_FILE names field and byte. On failure
+ * nothing stays open. At most 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
 /* As above from bytes in memory, which must outlive the model (fuzzing, tests): a single part whose data cannot be read. */
@@ -84,8 +107,8 @@ dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n,
 
 void dct_model_close(dct_model *model);
 
-/* Copies `n` bytes of a tensor's data, from byte `from` of the tensor; values of a big-endian file are swapped into the
- * host's order (n and from must then be whole blocks). */
+/* Copies `n` bytes of a tensor's data, from byte `from` of the tensor, as the record describes it. Values of a big-endian file are
+ * swapped into the host's order. n and from must be whole blocks unless the tensor is plain and the file little-endian. */
 dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err);
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name);

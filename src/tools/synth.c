@@ -7,12 +7,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "base/size.h"
 #include "tools/gguf_write.h"
 #include "tools/synth_blocks.h"
+#include "tools/synth_dir.h"
 #include "tools/synth_shape.h"
 #include "tools/synth_vocab.h"
 
@@ -21,7 +23,7 @@ enum { PIECE_BYTES = 2 * 1024 * 1024, STACK_BYTES = 256 * 1024, MAX_THREADS = 64
 /* A tensor's place in the file. */
 typedef struct placed {
     const dct_synth_tensor *tensor;
-    uint64_t offset; /* in the data section */
+    dct_synth_places at; /* in the data section */
     uint64_t bytes, n_blocks, blocks_a_piece;
     uint64_t first_piece, n_pieces;
 } placed;
@@ -37,6 +39,7 @@ typedef struct synth {
     uint64_t n_pieces, data_bytes;
     uint8_t *header;
     uint64_t header_bytes;
+    char path[4096]; /* of the file of weights */
     int fd;
     _Atomic uint64_t next_piece, done_bytes;
     _Atomic int failed; /* errno of the first write that failed */
@@ -71,26 +74,9 @@ static void put_hparams(dct_writer *w, const dct_synth_shape *s) {
     }
 }
 
-/* A token's text in the byte alphabet of a BPE vocabulary. */
-static dct_str spelled(const dct_synth_vocab *v, uint32_t id, char *out) {
-    const dct_synth_token *token = &v->tokens[id];
-    if (v->spm || token->type != DCT_TOKEN_NORMAL) return token->text;
-    size_t n = 0;
-    for (size_t i = 0; i < token->text.len; i++) {
-        uint32_t c = dct_synth_byte_char((uint8_t)token->text.ptr[i]);
-        if (c < 0x80) {
-            out[n++] = (char)c;
-        } else {
-            out[n++] = (char)(0xc0 | c >> 6);
-            out[n++] = (char)(0x80 | (c & 63));
-        }
-    }
-    return (dct_str){out, n};
-}
-
 static void put_merge(dct_writer *w, const dct_synth_vocab *v, dct_synth_merge merge) {
     char left[64], right[64];
-    dct_str a = spelled(v, merge.left, left), b = spelled(v, merge.right, right);
+    dct_str a = dct_synth_spelled(v, merge.left, left), b = dct_synth_spelled(v, merge.right, right);
     dct_write_u64(w, a.len + 1 + b.len);
     dct_write_bytes(w, a.ptr, a.len);
     dct_write_u8(w, ' ');
@@ -106,7 +92,7 @@ static void put_tokenizer(dct_writer *w, const dct_synth_vocab *v) {
     dct_gguf_put_z(w, "tokenizer.ggml.model", v->spm ? "llama" : "gpt2");
     dct_gguf_put_z(w, "tokenizer.ggml.pre", v->pre);
     dct_gguf_put_array(w, "tokenizer.ggml.tokens", DCT_META_STRING, v->n_tokens);
-    for (uint32_t i = 0; i < v->n_tokens; i++) dct_gguf_put_str(w, spelled(v, i, text));
+    for (uint32_t i = 0; i < v->n_tokens; i++) dct_gguf_put_str(w, dct_synth_spelled(v, i, text));
     dct_gguf_put_array(w, "tokenizer.ggml.token_type", DCT_META_I32, v->n_tokens);
     for (uint32_t i = 0; i < v->n_tokens; i++) dct_write_u32(w, (uint32_t)v->tokens[i].type);
     if (v->spm) {
@@ -144,22 +130,45 @@ static void put_header(dct_writer *w, const synth *s) {
     put_tokenizer(w, &s->vocab);
     for (uint32_t i = 0; i < s->n_tensors; i++) {
         const placed *p = &s->tensors[i];
-        dct_gguf_put_tensor(w, p->tensor->name, p->tensor->n_dims, p->tensor->ne, p->tensor->type, p->offset);
+        dct_gguf_put_tensor(w, p->tensor->name, p->tensor->n_dims, p->tensor->ne, p->tensor->type, p->at.data);
     }
 }
 
+/* The length, which the padding is part of, and the JSON. While counting it is not known yet and does not matter. */
+static void put_st_header(dct_writer *w, const synth *s) {
+    dct_write_u64(w, s->header_bytes - 8);
+    dct_write_u8(w, '{');
+    for (uint32_t i = 0; i < s->n_tensors; i++) dct_synth_put_st_tensor(w, i == 0, s->tensors[i].tensor, s->shape, &s->tensors[i].at);
+    static const char end[] = ",\"__metadata__\":{\"format\":\"mlx\"}}";
+    dct_write_bytes(w, end, sizeof end - 1);
+}
+
 static dct_status make_header(synth *s, dct_err *err) {
+    bool is_directory = dct_synth_mix_is_directory(s->mix);
+    void (*put)(dct_writer *w, const synth *s) = is_directory ? put_st_header : put_header;
     dct_writer count = {0};
-    put_header(&count, s);
+    put(&count, s);
     s->header_bytes = dct_round_up(count.pos, DCT_GGUF_WRITE_ALIGN);
     s->header = dct_arena_alloc(&s->arena, s->header_bytes);
     if (s->header == NULL) return dct_fail_memory(err, &s->arena, "the header");
+    if (is_directory) memset(s->header, ' ', s->header_bytes);
     dct_writer w = {.bytes = s->header, .size = s->header_bytes};
-    put_header(&w, s);
+    put(&w, s);
     return w.overflow || w.pos != count.pos ? dct_fail(err, DCT_BUG, "the header changed its size") : DCT_OK;
 }
 
 /* --- data --------------------------------------------------------------------------------------------------------- */
+
+/* Behind what is there. A safetensors file has no holes, and the parts of an MLX tensor one after another. */
+static void place(synth *s, placed *p) {
+    const dct_affine *a = dct_dtype_affine(p->tensor->type);
+    uint64_t scale_bytes = a == NULL ? 0 : p->n_blocks * dct_dtype_block_bytes(a->scale);
+    p->at.data = s->data_bytes;
+    p->at.biases = s->data_bytes + p->bytes - scale_bytes;
+    p->at.scales = p->at.biases - scale_bytes;
+    s->data_bytes += p->bytes;
+    if (!dct_synth_mix_is_directory(s->mix)) s->data_bytes = dct_round_up(s->data_bytes, DCT_GGUF_WRITE_ALIGN);
+}
 
 static dct_status place_tensors(synth *s, dct_err *err) {
     dct_synth_tensor *tensors = dct_synth_tensors(s->shape, s->mix, &s->arena, &s->n_tensors);
@@ -170,14 +179,13 @@ static dct_status place_tensors(synth *s, dct_err *err) {
         const dct_synth_tensor *t = &tensors[i];
         uint32_t block = dct_dtype_block_bytes(t->type);
         p->tensor = t;
-        p->offset = s->data_bytes;
         p->n_blocks = t->ne[0] * t->ne[1] / dct_dtype_block_elems(t->type);
         p->bytes = p->n_blocks * block;
         p->blocks_a_piece = PIECE_BYTES / block;
         p->first_piece = s->n_pieces;
         p->n_pieces = dct_div_up(p->n_blocks, p->blocks_a_piece);
         s->n_pieces += p->n_pieces;
-        s->data_bytes = dct_round_up(s->data_bytes + p->bytes, DCT_GGUF_WRITE_ALIGN);
+        place(s, p);
     }
     return DCT_OK;
 }
@@ -197,11 +205,31 @@ static int write_at(int fd, const uint8_t *bytes, uint64_t n, uint64_t offset) {
 
 typedef struct worker {
     synth *s;
-    uint8_t *buffer; /* PIECE_BYTES */
+    uint8_t *buffer; /* 2 * PIECE_BYTES: blocks, and a part of each of them */
     void *stack;
     dct_thread thread;
     bool reports;    /* the caller's own thread */
 } worker;
+
+static void write_part(worker *me, const uint8_t *bytes, uint64_t n, uint64_t offset) {
+    int why = write_at(me->s->fd, bytes, n, me->s->header_bytes + offset), none = 0;
+    if (why != 0) atomic_compare_exchange_strong(&me->s->failed, &none, why);
+}
+
+/* Codes, scales and biases of n blocks from block `first` on, each to its place. */
+static void write_affine(worker *me, const placed *p, uint64_t first, uint64_t n) {
+    const dct_affine *a = dct_dtype_affine(p->tensor->type);
+    uint32_t block = dct_dtype_block_bytes(p->tensor->type), width = dct_dtype_block_bytes(a->scale), run = block - 2 * width;
+    const struct {
+        uint64_t at;
+        uint32_t begin, bytes;
+    } parts[3] = {{p->at.data, 0, run}, {p->at.scales, run, width}, {p->at.biases, run + width, width}};
+    for (int i = 0; i < 3; i++) {
+        uint8_t *to = me->buffer + PIECE_BYTES;
+        for (uint64_t k = 0; k < n; k++) memcpy(to + k * parts[i].bytes, me->buffer + k * block + parts[i].begin, parts[i].bytes);
+        write_part(me, to, n * parts[i].bytes, parts[i].at + first * parts[i].bytes);
+    }
+}
 
 static void fill_piece(worker *me, const placed *p, uint32_t tensor_number, uint64_t piece) {
     synth *s = me->s;
@@ -216,8 +244,8 @@ static void fill_piece(worker *me, const placed *p, uint32_t tensor_number, uint
         dct_synth_stream_init(&stream, t->type, s->params->seed, tensor_number, t->mean, t->sigma);
         dct_synth_fill(&stream, first, n, me->buffer);
     }
-    int why = write_at(s->fd, me->buffer, n * block, s->header_bytes + p->offset + first * block), none = 0;
-    if (why != 0) atomic_compare_exchange_strong(&s->failed, &none, why);
+    if (dct_dtype_affine(t->type) != NULL) write_affine(me, p, first, n);
+    else write_part(me, me->buffer, n * block, p->at.data + first * block);
     atomic_fetch_add(&s->done_bytes, n * block);
 }
 
@@ -240,7 +268,7 @@ static dct_status fill_data(synth *s, dct_err *err) {
     if (n > MAX_THREADS) n = MAX_THREADS;
     for (uint32_t i = 0; i < n; i++) {
         workers[i] = (worker){.s = s, .reports = i == 0};
-        workers[i].buffer = dct_arena_alloc(&s->arena, PIECE_BYTES);
+        workers[i].buffer = dct_arena_alloc(&s->arena, 2 * PIECE_BYTES);
         workers[i].stack = dct_arena_alloc(&s->arena, STACK_BYTES);
         if (workers[i].buffer == NULL || workers[i].stack == NULL) return dct_fail_memory(err, &s->arena, "buffers");
     }
@@ -253,14 +281,14 @@ static dct_status fill_data(synth *s, dct_err *err) {
     for (uint32_t i = 1; i < started; i++) dct_thread_join(workers[i].thread);
     if (status != DCT_OK) return status;
     int why = atomic_load(&s->failed);
-    if (why != 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->params->path, strerror(why));
+    if (why != 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
     if (s->params->progress != NULL) s->params->progress(s->params->progress_ctx, s->data_bytes, s->data_bytes);
     return DCT_OK;
 }
 
 static dct_status write_file(synth *s, dct_err *err) {
     char temp[4096];
-    const char *path = s->params->path;
+    const char *path = s->path;
     int len = snprintf(temp, sizeof temp, "%s.part%ld", path, (long)getpid());
     if (len < 0 || (size_t)len >= sizeof temp) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
     s->fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -276,14 +304,48 @@ static dct_status write_file(synth *s, dct_err *err) {
     return status;
 }
 
+/* --- the other files of a directory ------------------------------------------------------------------------------- */
+
+typedef void put_text_fn(dct_writer *w, const synth *s);
+static void put_config(dct_writer *w, const synth *s) { dct_synth_put_config(w, s->shape, dct_synth_mix_base(s->mix)); }
+static void put_tokenizer_json(dct_writer *w, const synth *s) { dct_synth_put_tokenizer(w, s->shape, &s->vocab); }
+static void put_tokenizer_config(dct_writer *w, const synth *s) { dct_synth_put_tokenizer_config(w, &s->vocab); }
+
+static dct_status set_path(synth *s, const char *name, dct_err *err) {
+    int n = snprintf(s->path, sizeof s->path, "%s%s%s", s->params->path, *name == '\0' ? "" : "/", name);
+    return n < 0 || (size_t)n >= sizeof s->path ? dct_fail(err, DCT_USAGE, "path too long: %.80s...", s->params->path) : DCT_OK;
+}
+
+static dct_status write_text(synth *s, const char *name, put_text_fn *put, dct_err *err) {
+    dct_writer count = {0};
+    put(&count, s);
+    uint8_t *bytes = dct_arena_alloc(&s->arena, count.pos);
+    if (bytes == NULL) return dct_fail_memory(err, &s->arena, name);
+    dct_writer w = {.bytes = bytes, .size = count.pos};
+    put(&w, s);
+    dct_status status = set_path(s, name, err);
+    return status == DCT_OK ? dct_file_write_whole(s->path, bytes, count.pos, err) : status;
+}
+
+static dct_status write_texts(synth *s, dct_err *err) {
+    if (mkdir(s->params->path, 0777) != 0 && errno != EEXIST) return dct_fail(err, DCT_SYSTEM, "cannot make %s: %s", s->params->path, strerror(errno));
+    dct_status status = write_text(s, "config.json", put_config, err);
+    if (status == DCT_OK) status = write_text(s, "tokenizer.json", put_tokenizer_json, err);
+    if (status == DCT_OK) status = write_text(s, "tokenizer_config.json", put_tokenizer_config, err);
+    return status;
+}
+
 dct_status dct_synth(const dct_synth_params *params, dct_err *err) {
     synth s = {.params = params, .shape = dct_synth_find_shape(params->name), .mix = dct_synth_find_mix(params->type)};
     if (s.shape == NULL) return dct_fail(err, DCT_USAGE, "no shape named '%.40s' (%s)", params->name, dct_synth_names());
     if (s.mix == NULL) return dct_fail(err, DCT_USAGE, "no type or mixture named '%.40s' (%s)", params->type, dct_synth_mix_names());
+    bool is_directory = dct_synth_mix_is_directory(s.mix);
     dct_arena_init(&s.arena, 0);
     dct_status status = dct_synth_vocab_make(&s.vocab, s.shape, params->seed, &s.arena, err);
     if (status == DCT_OK) status = place_tensors(&s, err);
     if (status == DCT_OK) status = make_header(&s, err);
+    if (status == DCT_OK && is_directory) status = write_texts(&s, err);
+    if (status == DCT_OK) status = set_path(&s, is_directory ? "model.safetensors" : "", err);
     if (status == DCT_OK) status = write_file(&s, err);
     dct_arena_deinit(&s.arena);
     return status;

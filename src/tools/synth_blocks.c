@@ -34,6 +34,11 @@ static void book_table(code_book *book, const float *values, float spread) {
 
 /* Codes are unsigned here; Q8_0 stores code - 128. */
 static void book_of(dct_dtype type, code_book *book) {
+    const dct_affine *affine = dct_dtype_affine(type);
+    if (affine != NULL) {
+        book_even(book, 1u << affine->bits, (float)((1 << affine->bits) - 1) / 2);
+        return;
+    }
     switch (type) {
     case DCT_TYPE_Q4_0: book_even(book, 16, 8); break;
     case DCT_TYPE_Q4_1: case DCT_TYPE_Q4_K: book_even(book, 16, 7.5f); break;
@@ -298,18 +303,33 @@ static void fill_block_256(const dct_synth_stream *s, random_block *r, uint8_t *
     }
 }
 
+static void put_float(dct_dtype type, uint8_t *to, float value) {
+    uint16_t h = type == DCT_TYPE_F16 ? dct_f16_of_f32(value) : dct_bf16_of_f32(value);
+    if (type == DCT_TYPE_F32) memcpy(to, &value, sizeof value);
+    else memcpy(to, &h, sizeof h);
+}
+
+/* A group of MLX: a run of bits, the first code lowest; then the scale, and a bias that puts the middle code at 0. */
+static void fill_block_affine(const dct_synth_stream *s, random_block *r, uint8_t *out) {
+    const dct_affine *a = dct_dtype_affine(s->type);
+    uint32_t run = a->group * a->bits / 8, pending = 0, n_pending = 0;
+    float d = s->sigma / s->code_sigma * vary(next_bits(r));
+    draw_codes(s, r, a->group);
+    put_float(a->scale, out + run, d);
+    put_float(a->scale, out + run + dct_dtype_block_bytes(a->scale), -d * (float)((1 << a->bits) - 1) / 2);
+    for (uint32_t i = 0; i < a->group; i++) {
+        pending |= (uint32_t)r->codes[i] << n_pending;
+        for (n_pending += a->bits; n_pending >= 8; n_pending -= 8, pending >>= 8) *out++ = (uint8_t)pending;
+    }
+}
+
 /* Float types: the sum of two quantiles, so that 65,536 different values occur. */
 static void fill_floats(const dct_synth_stream *s, uint64_t first, uint64_t n, uint8_t *out) {
     const float half_root = 0.70710678f;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = dct_hash_mix(s->key + (first + i) * GOLDEN);
         float value = s->mean + s->sigma * half_root * (s->quantiles[bits & 0xff] + s->quantiles[bits >> 8 & 0xff]);
-        if (s->type == DCT_TYPE_F32) {
-            memcpy(out + 4 * i, &value, 4);
-        } else {
-            uint16_t h = s->type == DCT_TYPE_F16 ? dct_f16_of_f32(value) : dct_bf16_of_f32(value);
-            memcpy(out + 2 * i, &h, 2);
-        }
+        put_float(s->type, out + i * dct_dtype_block_bytes(s->type), value);
     }
 }
 
@@ -323,7 +343,8 @@ void dct_synth_fill(const dct_synth_stream *s, uint64_t first, uint64_t n, void 
     for (uint64_t i = 0; i < n; i++, to += bytes) {
         random_block r;
         r.state = dct_hash_mix(s->key + (first + i) * GOLDEN);
-        if (dct_dtype_block_elems(s->type) == 32) fill_block_32(s, &r, to);
+        if (dct_dtype_affine(s->type) != NULL) fill_block_affine(s, &r, to);
+        else if (dct_dtype_block_elems(s->type) == 32) fill_block_32(s, &r, to);
         else fill_block_256(s, &r, to);
     }
 }

@@ -62,16 +62,22 @@ struct dct_synth_mix {
     const char *name;
     dct_dtype base;
     uint32_t file_type;
+    bool is_directory;
 };
 
+#define DIRECTORY(name, base) {name, DCT_TYPE_##base, 0, true}
 static const dct_synth_mix mixes[] = {
-    {"F32", DCT_TYPE_F32, 0},       {"F16", DCT_TYPE_F16, 1},       {"BF16", DCT_TYPE_BF16, 32},    {"Q4_0", DCT_TYPE_Q4_0, 2},
-    {"Q4_1", DCT_TYPE_Q4_1, 3},     {"Q5_0", DCT_TYPE_Q5_0, 8},     {"Q5_1", DCT_TYPE_Q5_1, 9},     {"Q8_0", DCT_TYPE_Q8_0, 7},
-    {"Q2_K", DCT_TYPE_Q2_K, 10},    {"Q3_K_S", DCT_TYPE_Q3_K, 11},  {"Q3_K_M", DCT_TYPE_Q3_K, 12},  {"Q3_K_L", DCT_TYPE_Q3_K, 13},
-    {"Q4_K_S", DCT_TYPE_Q4_K, 14},  {"Q4_K_M", DCT_TYPE_Q4_K, 15},  {"Q5_K_S", DCT_TYPE_Q5_K, 16},  {"Q5_K_M", DCT_TYPE_Q5_K, 17},
-    {"Q6_K", DCT_TYPE_Q6_K, 18},    {"IQ4_NL", DCT_TYPE_IQ4_NL, 25}, {"IQ4_XS", DCT_TYPE_IQ4_XS, 30}, {"MXFP4", DCT_TYPE_MXFP4, 38},
-    {"Q3_K", DCT_TYPE_Q3_K, 12},    {"Q4_K", DCT_TYPE_Q4_K, 15},    {"Q5_K", DCT_TYPE_Q5_K, 17}, /* short for the _M */
+    {"F32", DCT_TYPE_F32, 0, false},       {"F16", DCT_TYPE_F16, 1, false},       {"BF16", DCT_TYPE_BF16, 32, false},    {"Q4_0", DCT_TYPE_Q4_0, 2, false},
+    {"Q4_1", DCT_TYPE_Q4_1, 3, false},     {"Q5_0", DCT_TYPE_Q5_0, 8, false},     {"Q5_1", DCT_TYPE_Q5_1, 9, false},     {"Q8_0", DCT_TYPE_Q8_0, 7, false},
+    {"Q2_K", DCT_TYPE_Q2_K, 10, false},    {"Q3_K_S", DCT_TYPE_Q3_K, 11, false},  {"Q3_K_M", DCT_TYPE_Q3_K, 12, false},  {"Q3_K_L", DCT_TYPE_Q3_K, 13, false},
+    {"Q4_K_S", DCT_TYPE_Q4_K, 14, false},  {"Q4_K_M", DCT_TYPE_Q4_K, 15, false},  {"Q5_K_S", DCT_TYPE_Q5_K, 16, false},  {"Q5_K_M", DCT_TYPE_Q5_K, 17, false},
+    {"Q6_K", DCT_TYPE_Q6_K, 18, false},    {"IQ4_NL", DCT_TYPE_IQ4_NL, 25, false}, {"IQ4_XS", DCT_TYPE_IQ4_XS, 30, false}, {"MXFP4", DCT_TYPE_MXFP4, 38, false},
+    {"Q3_K", DCT_TYPE_Q3_K, 12, false},    {"Q4_K", DCT_TYPE_Q4_K, 15, false},    {"Q5_K", DCT_TYPE_Q5_K, 17, false}, /* short for the _M */
+    DIRECTORY("hf-bf16", BF16),          DIRECTORY("hf-f16", F16),            DIRECTORY("mlx-2bit", MLX2_64_BF16), DIRECTORY("mlx-3bit", MLX3_64_BF16),
+    DIRECTORY("mlx-4bit", MLX4_64_BF16), DIRECTORY("mlx-5bit", MLX5_64_BF16), DIRECTORY("mlx-6bit", MLX6_64_BF16), DIRECTORY("mlx-8bit", MLX8_64_BF16),
+    DIRECTORY("mlx-4bit-32", MLX4_32_F16), DIRECTORY("mlx-8bit-128", MLX8_128_F32),
 };
+#undef DIRECTORY
 
 /* What a tensor is for, as far as mixtures care. */
 typedef enum role { ROLE_HEAD, ROLE_EMBD, ROLE_V, ROLE_DOWN, ROLE_ATTN_OUT, ROLE_OTHER } role;
@@ -107,10 +113,13 @@ const dct_synth_mix *dct_synth_find_mix(const char *name) {
 }
 
 const char *dct_synth_mix_names(void) {
-    return "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K, IQ4_NL, IQ4_XS, MXFP4";
+    return "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K, IQ4_NL, IQ4_XS, MXFP4, "
+           "hf-bf16, hf-f16, mlx-2bit, mlx-3bit, mlx-4bit, mlx-5bit, mlx-6bit, mlx-8bit, mlx-4bit-32, mlx-8bit-128";
 }
 
 uint32_t dct_synth_mix_file_type(const dct_synth_mix *mix) { return mix->file_type; }
+dct_dtype dct_synth_mix_base(const dct_synth_mix *mix) { return mix->base; }
+bool dct_synth_mix_is_directory(const dct_synth_mix *mix) { return mix->is_directory; }
 
 static bool applies(when w, const dct_synth_shape *shape, uint32_t il) {
     uint32_t n = shape->n_layer;
@@ -142,7 +151,7 @@ static dct_dtype suit(dct_dtype type, uint64_t k) {
 
 static dct_dtype type_of(const dct_synth_mix *mix, const dct_synth_shape *shape, role r, uint32_t il, uint64_t k) {
     dct_dtype type = mix->base;
-    if (dct_dtype_is_float(type)) return type;
+    if (dct_dtype_is_float(type) || mix->is_directory) return type; /* MLX quantises everything alike */
     if (r == ROLE_HEAD) { /* also a token embedding that serves as the head */
         bool bytes = type == DCT_TYPE_Q8_0 || type == DCT_TYPE_MXFP4 || k % dct_dtype_block_elems(type) != 0;
         return suit(bytes ? DCT_TYPE_Q8_0 : DCT_TYPE_Q6_K, k);
@@ -180,11 +189,12 @@ static dct_synth_tensor *add(builder *b, const char *name, bool in_layer) {
 
 static void add_vector(builder *b, const char *name, bool in_layer, uint64_t n, float mean, float sigma) {
     dct_synth_tensor *t = add(b, name, in_layer);
-    t->type = DCT_TYPE_F32;
+    t->type = !b->mix->is_directory ? DCT_TYPE_F32 : b->mix->base == DCT_TYPE_F16 ? DCT_TYPE_F16 : DCT_TYPE_BF16;
     t->n_dims = 1;
     t->ne[0] = n;
     t->ne[1] = 1;
     t->mean = mean;
+    if (b->mix->is_directory && b->shape->family == DCT_SYNTH_GEMMA3 && mean != 0) t->mean -= 1; /* these files hold norms less 1 */
     t->sigma = sigma;
 }
 
@@ -247,7 +257,7 @@ dct_synth_tensor *dct_synth_tensors(const dct_synth_shape *s, const dct_synth_mi
     float norm = gemma ? GEMMA_OUTPUT_NORM : 1, head = LOGIT_SIGMA / sqrtf((float)s->n_embd) / norm;
     if (!s->tied) add_matrix(&b, "output.weight", false, ROLE_HEAD, s->n_embd, s->n_vocab, head);
     add_vector(&b, "output_norm.weight", false, s->n_embd, norm, 0.1f * norm);
-    if (s->family == DCT_SYNTH_LLAMA3) {
+    if (s->family == DCT_SYNTH_LLAMA3 && !mix->is_directory) { /* a directory has them in its configuration */
         add_vector(&b, "rope_freqs.weight", false, s->head_dim / 2, 1, 0);
         b.tensors[b.n - 1].fixed = llama3_factors(s, arena);
         if (b.tensors[b.n - 1].fixed == NULL) return NULL;

@@ -36,6 +36,8 @@ const dct_synth_mix *dct_synth_find_mix(const char *name);
 const char *dct_synth_mix_names(void);
 const char *dct_synth_arch(dct_synth_family family);
 uint32_t dct_synth_mix_file_type(const dct_synth_mix *mix); /* general.file_type */
+dct_dtype dct_synth_mix_base(const dct_synth_mix *mix);
+bool dct_synth_mix_is_directory(const dct_synth_mix *mix);  /* as Hugging Face and MLX have it, not a GGUF file */
 
 /* All tensors in file order; NULL when the arena is full. */
 dct_synth_tensor *dct_synth_tensors(const dct_synth_shape *shape, const dct_synth_mix *mix, dct_arena *arena, uint32_t *n);

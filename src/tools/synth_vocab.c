@@ -92,7 +92,7 @@ static bool join(maker *m, uint32_t left, uint32_t right) {
     memcpy(text, a.ptr, a.len);
     memcpy(text + a.len, b.ptr, b.len);
     if (!add(m, text, a.len + b.len, DCT_TOKEN_NORMAL)) return false;
-    if (!v->spm) v->merges[v->n_merges++] = (dct_synth_merge){left, right};
+    v->merges[v->n_merges++] = (dct_synth_merge){left, right};
     return true;
 }
 

@@ -28,7 +28,7 @@ typedef struct dct_synth_vocab {
     bool spm;
     dct_synth_token *tokens;
     uint32_t n_tokens;
-    dct_synth_merge *merges; /* BPE only */
+    dct_synth_merge *merges; /* SPM: GGUF files have scores instead */
     uint32_t n_merges;
     int32_t bos, eos, pad, unk; /* -1: none */
     bool add_bos;

@@ -4,7 +4,8 @@
 
 #include "base/dtype.h"
 
-/* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M", "Q5_K_M", ...).
+/* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M", "Q5_K_M", ...),
+ * or a directory ("hf-bf16", "mlx-4bit", ...), which is made where there is none.
  * progress may be NULL. */
 typedef struct dct_synth_params {
     const char *name; /* "qwen2.5-1.5b", ... */

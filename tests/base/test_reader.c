@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -128,7 +129,7 @@ static void test_dtypes(void **state) {
                  {"Q5_1", 7, 32, 24},  {"Q8_0", 8, 32, 34},  {"Q2_K", 10, 256, 84}, {"Q3_K", 11, 256, 110}, {"Q4_K", 12, 256, 144},
                  {"Q5_K", 13, 256, 176}, {"Q6_K", 14, 256, 210}, {"IQ4_NL", 20, 32, 18}, {"IQ4_XS", 23, 256, 136}, {"BF16", 30, 1, 2},
                  {"MXFP4", 39, 32, 17}};
-    assert_int_equal(sizeof known / sizeof *known, DCT_TYPE_COUNT);
+    assert_int_equal(sizeof known / sizeof *known, DCT_TYPE_GGUF_COUNT);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         dct_dtype by_id, by_name;
         assert_true(dct_dtype_of_ggml_id(known[i].id, &by_id, NULL));
@@ -154,10 +155,37 @@ static void test_dtypes(void **state) {
     assert_false(dct_dtype_row_bytes(DCT_TYPE_F32, UINT64_C(1) << 62, &bytes));
 }
 
+/* MLX's types: each combination once, no id that a GGUF file could name. */
+static void test_affine_dtypes(void **state) {
+    (void)state;
+    static const uint32_t bits[] = {2, 3, 4, 5, 6, 8}, groups[] = {32, 64, 128};
+    static const dct_dtype scales[] = {DCT_TYPE_BF16, DCT_TYPE_F16, DCT_TYPE_F32};
+    uint32_t n = 0;
+    for (int i = 0; i < 54; i++) {
+        uint32_t b = bits[i / 9], g = groups[i / 3 % 3];
+        dct_dtype type, by_name, scale = scales[i % 3];
+        char name[32];
+        assert_true(dct_dtype_of_affine(b, g, scale, &type));
+        snprintf(name, sizeof name, "mlx%u_%u_%s", b, g, dct_dtype_name(scale));
+        assert_true(dct_dtype_of_name(name, &by_name) && by_name == type);
+        assert_int_equal(dct_dtype_block_elems(type), g);
+        assert_int_equal(dct_dtype_block_bytes(type), g * b / 8 + 2 * dct_dtype_block_bytes(scale));
+        assert_true(type >= DCT_TYPE_GGUF_COUNT && dct_dtype_affine(type)->bits == b);
+        n++;
+    }
+    dct_dtype type;
+    assert_int_equal(n, DCT_TYPE_COUNT - DCT_TYPE_GGUF_COUNT);
+    assert_false(dct_dtype_of_affine(7, 64, DCT_TYPE_F16, &type));
+    assert_false(dct_dtype_of_affine(0, 0, DCT_TYPE_F32, &type));
+    assert_false(dct_dtype_of_affine(4, 64, DCT_TYPE_Q4_0, &type));
+    assert_null(dct_dtype_affine(DCT_TYPE_Q4_1));
+    assert_false(dct_dtype_of_ggml_id(DCT_NO_GGML_ID, &type, NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_truncation), cmocka_unit_test(test_orders), cmocka_unit_test(test_writer),
-        cmocka_unit_test(test_f16),              cmocka_unit_test(test_bf16),   cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_f16),              cmocka_unit_test(test_bf16),   cmocka_unit_test(test_dtypes), cmocka_unit_test(test_affine_dtypes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

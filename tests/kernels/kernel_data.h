@@ -30,6 +30,16 @@ static inline void put_f16(uint8_t *p, float x) {
     memcpy(p, &h, sizeof h);
 }
 
+/* Scale and bias, which end at `end`, of either sign. */
+static inline void put_affine_scales(rng *g, const dct_affine *a, uint8_t *end) {
+    uint32_t width = dct_dtype_block_bytes(a->scale);
+    for (uint32_t i = 1; i <= 2; i++) {
+        float x = rng_float(g);
+        uint16_t h = a->scale == DCT_TYPE_F16 ? dct_f16_of_f32(x) : dct_bf16_of_f32(x);
+        memcpy(end - i * width, a->scale == DCT_TYPE_F32 ? (const void *)&x : (const void *)&h, width);
+    }
+}
+
 /* A row as a file may hold it: every bit random, except that f16 scales are finite and of ordinary size. */
 static inline void random_row(rng *g, dct_dtype type, uint32_t k, void *row) {
     static const struct {
@@ -44,8 +54,9 @@ static inline void random_row(rng *g, dct_dtype type, uint32_t k, void *row) {
     uint8_t *b = row;
     for (uint32_t n = k / dct_dtype_block_elems(type); n > 0; n--, b += bytes) {
         for (uint32_t i = 0; i < bytes; i++) b[i] = (uint8_t)rng_u32(g);
-        if (halves[type].first >= 0) put_f16(b + halves[type].first, rng_float(g));
-        if (halves[type].second >= 0) put_f16(b + halves[type].second, rng_float(g));
+        if (dct_dtype_affine(type) != NULL) put_affine_scales(g, dct_dtype_affine(type), b + bytes);
+        else if (halves[type].first >= 0) put_f16(b + halves[type].first, rng_float(g));
+        if (halves[type].second > 0) put_f16(b + halves[type].second, rng_float(g));
         if (type == DCT_TYPE_Q6_K) put_f16(b + 208, rng_float(g));
         if (type == DCT_TYPE_MXFP4) b[0] = (uint8_t)(115 + rng_below(g, 12));
         if (type == DCT_TYPE_F32) memcpy(b, &(float){rng_float(g)}, 4);

@@ -90,7 +90,7 @@ static void check_numbers(const sample *s) {
         dct_layout_unpack_row(s->type, s->k, s->tile, r, codes, scales, mins);
         for (uint32_t j = 0; j < s->k; j++) {
             uint32_t g = j / layout->group;
-            assert_true(scales[g] * (float)codes[j] - mins[g] == want[j]);
+            assert_true(scales[g] * (float)(codes[j] + layout->lift) - mins[g] == want[j]);
             assert_true(layout->has_min || mins[g] == 0);
         }
     }
@@ -135,6 +135,15 @@ static int byte_at(const uint8_t *bytes, uint32_t r, uint32_t j) { return bytes[
 /* The unsigned code of column j of a unit. */
 static int picture(dct_dtype type, const uint8_t *unit, uint32_t r, uint32_t j) {
     const uint8_t *nib = unit + j / 64 * 512, *by2 = unit + j / 128 * 512;
+    const dct_affine *affine = dct_dtype_affine(type);
+    switch (affine != NULL ? affine->bits : 0) {
+    case 2: return by2_at(unit, r, j);
+    case 3: return by2_at(unit, r, j) | hi1_at(unit + 512 + j / 64 * 128, r, j % 64) << 2;
+    case 5: return nib_at(nib, r, j % 64) | hi1_at(unit + 1024 + j / 64 * 128, r, j % 64) << 4;
+    case 6: return nib_at(nib, r, j % 64) | by2_at(unit + 1024, r, j) << 4;
+    case 8: return byte_at(unit, r, j);
+    default: break;
+    }
     switch (type) {
     case DCT_TYPE_Q5_0:
     case DCT_TYPE_Q5_1: return nib_at(nib, r, j % 64) | hi1_at(unit + 512, r, j % 64) << 4;
@@ -183,6 +192,7 @@ static void test_scales_in_place(void **state) {
     } places[] = {
         {DCT_TYPE_Q4_0, 0, 512},  {DCT_TYPE_Q4_1, 2, 576},   {DCT_TYPE_Q5_0, 0, 640},   {DCT_TYPE_Q5_1, 2, 704},  {DCT_TYPE_Q8_0, 0, 1024},
         {DCT_TYPE_Q2_K, 80, 1024}, {DCT_TYPE_Q2_K, 82, 1056}, {DCT_TYPE_Q3_K, 108, 1536}, {DCT_TYPE_Q4_K, 0, 2048}, {DCT_TYPE_Q4_K, 2, 2080},
+        {DCT_TYPE_MLX4_64_BF16, 32, 1024}, {DCT_TYPE_MLX4_64_BF16, 34, 1088}, {DCT_TYPE_MLX6_128_F16, 98, 1568},
         {DCT_TYPE_Q5_K, 0, 2560}, {DCT_TYPE_Q5_K, 2, 2592},  {DCT_TYPE_Q6_K, 208, 3328}, {DCT_TYPE_IQ4_XS, 0, 2176}, {DCT_TYPE_IQ4_NL, 0, 512},
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -202,7 +212,10 @@ static void test_sizes(void **state) {
         [DCT_TYPE_Q3_K] = 1792,  [DCT_TYPE_Q4_K] = 2368,  [DCT_TYPE_Q5_K] = 2880, [DCT_TYPE_Q6_K] = 3392,  [DCT_TYPE_IQ4_NL] = 576,
         [DCT_TYPE_IQ4_XS] = 2240,
     };
-    for (int type = 0; type < DCT_TYPE_COUNT; type++) assert_int_equal(dct_layout_of((dct_dtype)type)->unit_bytes, unit_bytes[type]);
+    for (int type = 0; type < DCT_TYPE_GGUF_COUNT; type++) assert_int_equal(dct_layout_of((dct_dtype)type)->unit_bytes, unit_bytes[type]);
+    assert_int_equal(dct_layout_of(DCT_TYPE_MLX4_64_BF16)->unit_bytes, 2 * 512 + 2 * 2 * 32);
+    assert_int_equal(dct_layout_of(DCT_TYPE_MLX3_32_F16)->unit_bytes, 512 + 2 * 128 + 2 * 4 * 32);
+    assert_int_equal(dct_layout_of(DCT_TYPE_MLX8_128_F32)->unit_bytes, 2 * 1024 + 2 * 64);
     uint64_t bytes = 7;
     assert_true(dct_layout_bytes(DCT_TYPE_Q4_0, 40, 96, &bytes) && bytes == 3 * 2 * 576);
     assert_true(dct_layout_bytes(DCT_TYPE_F16, 17, 3, &bytes) && bytes == 2 * 128);

@@ -107,6 +107,16 @@ static uint16_t some_half(int kind) {
     return dct_f16_of_f32(unit());
 }
 
+/* Scale and bias of an MLX group, which end at `end`. */
+static void affine_scales(const dct_affine *a, int kind, uint8_t *end) {
+    uint32_t width = dct_dtype_block_bytes(a->scale);
+    for (uint32_t i = 1; i <= 2; i++) {
+        float x = value(kind);
+        uint16_t h = a->scale == DCT_TYPE_F16 ? some_half(kind) : dct_bf16_of_f32(x);
+        memcpy(end - i * width, a->scale == DCT_TYPE_F32 ? (const void *)&x : (const void *)&h, width);
+    }
+}
+
 /* A row as a file has it: random bits, at the limits all ones or all zeros, with finite scales. */
 static void random_row(dct_dtype type, uint32_t k, int kind, uint8_t *row) {
     uint32_t block = dct_dtype_block_bytes(type), n = k / dct_dtype_block_elems(type);
@@ -124,6 +134,10 @@ static void random_row(dct_dtype type, uint32_t k, int kind, uint8_t *row) {
             continue;
         }
         for (uint32_t j = 0; j < block; j++) row[j] = kind == AT_LIMIT ? (i % 2 ? 0xff : 0x00) : (uint8_t)next();
+        if (dct_dtype_affine(type) != NULL) {
+            affine_scales(dct_dtype_affine(type), kind, row + block);
+            continue;
+        }
         for (int f = 0; f < 2; f++) {
             uint16_t h = some_half(kind);
             if (at[f] >= 0) memcpy(row + at[f], &h, 2);
@@ -190,12 +204,12 @@ static void check_product(const dct_kernels *ref, const dct_kernels *simd, dct_d
 static void check_products(const dct_kernels *ref, const dct_kernels *simd) {
     for (int type = 0; type < DCT_TYPE_COUNT; type++) {
         uint32_t block = dct_dtype_block_elems((dct_dtype)type);
-        for (uint32_t n = 1; n <= 40; n++) {
+        for (uint32_t n = 1; n <= (dct_dtype_affine((dct_dtype)type) != NULL ? 11u : 40u); n++) {
             uint32_t k = block * (1 + below(block == 1 ? 100 : block == 32 ? 9 : 4));
             check_product(ref, simd, (dct_dtype)type, 1 + below(70), k, n, (int)(n % N_KINDS));
         }
         for (int kind = 0; kind < N_KINDS; kind++) check_product(ref, simd, (dct_dtype)type, 48, block == 1 ? 320 : 1280, 8, kind);
-        check_product(ref, simd, (dct_dtype)type, 33, block == 1 ? 4001 : 32768, 50, USUAL); /* more than one block of rows */
+        if (type < DCT_TYPE_GGUF_COUNT) check_product(ref, simd, (dct_dtype)type, 33, block == 1 ? 4001 : 32768, 50, USUAL); /* more than one block of rows */
     }
 }
 

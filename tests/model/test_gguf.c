@@ -167,7 +167,7 @@ static void reads_every_kind_of_value(void **state) {
 static void byte_orders_agree(void **state) {
     (void)state;
     char path[2][512];
-    for (int type = 0; type < DCT_TYPE_COUNT; type++) {
+    for (int type = 0; type < DCT_TYPE_GGUF_COUNT; type++) {
         dct_model m[2];
         dct_arena arena[2];
         dct_err err;

@@ -1,0 +1,175 @@
+/* config.json: which architecture it is in GGUF's words, and its hyper-parameters.
+ *
+ * A value is looked for in "text_config" first, where models of several parts keep those of the language model. What a family fixes in
+ * its code (activation, the scale of attention, layers with a window) must be what the file says: another value is refused,
+ * never ignored.
+ */
+#include <string.h>
+
+#include "model/gguf_scan.h"
+#include "model/hf.h"
+
+static const struct {
+    const char *type, *arch;
+} families[] = {
+    {"llama", "llama"},            {"mistral", "llama"},           {"qwen2", "qwen2"},           {"qwen3", "qwen3"},
+    {"qwen2_vl", "qwen2vl"},       {"qwen2_vl_text", "qwen2vl"},   {"qwen2_5_vl", "qwen2vl"},    {"qwen2_5_vl_text", "qwen2vl"},
+    {"gemma2", "gemma2"},          {"gemma3_text", "gemma3"},      {"gemma3", "gemma3"},         {"phi3", "phi3"},
+};
+#define FAMILY_NAMES "llama, mistral, qwen2, qwen2_vl, qwen2_5_vl, qwen3, gemma2, gemma3_text, phi3"
+
+/* The part of the configuration that has the key. */
+static dct_json holder(const hf_build *b, const char *key) {
+    return dct_json_find(b->text, key, NULL).at != NULL ? b->text : b->root;
+}
+
+static bool get_u32(hf_build *b, const char *key, uint32_t *out) { return dct_hf_u32(b, holder(b, key), key, out); }
+static bool get_f64(hf_build *b, const char *key, double *out) { return dct_hf_f64(b, holder(b, key), key, out); }
+static bool get_bool(hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, holder(b, key), key, out); }
+static bool get_str(hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, holder(b, key), key, out); }
+
+static uint32_t need_u32(hf_build *b, const char *key) {
+    uint32_t v = 0;
+    if (!get_u32(b, key, &v)) dct_hf_fail(b, b->text, "'%s' is missing", key);
+    return v;
+}
+
+/* ---- the family ---- */
+
+static void find_family(hf_build *b) {
+    dct_json type = {0};
+    if (!dct_hf_str(b, b->text, "model_type", &type) && !dct_hf_str(b, b->root, "model_type", &type)) dct_hf_fail(b, b->root, "'model_type' is missing");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (dct_json_str_is(type, families[i].type)) b->arch = families[i].arch;
+    }
+    if (b->arch[0] == '\0') dct_hf_fail(b, type, "model_type '%s' is not supported (" FAMILY_NAMES ")", dct_gguf_quote(dct_json_raw(type)).text);
+    b->is_gemma = strncmp(b->arch, "gemma", 5) == 0;
+}
+
+static void put_name(hf_build *b) {
+    dct_json name = {0};
+    if (dct_hf_str(b, b->root, "_name_or_path", &name) && dct_json_raw(name).len > 0) {
+        dct_hf_put_str(b, "general.name", dct_hf_text(b, name));
+        return;
+    }
+    const char *path = b->model->path;
+    size_t end = strlen(path), begin;
+    while (end > 0 && path[end - 1] == '/') end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/';) begin--;
+    if (end > begin) dct_hf_put_str(b, "general.name", (dct_str){path + begin, end - begin});
+}
+
+/* ---- what a family's code fixes ---- */
+
+static void check_activation(hf_build *b) {
+    static const char *const silu[] = {"silu", "swish", NULL}, *const gelu[] = {"gelu_pytorch_tanh", "gelu_new", NULL};
+    dct_json act = {0};
+    if (!(b->is_gemma && get_str(b, "hidden_activation", &act)) && !get_str(b, "hidden_act", &act)) return;
+    for (const char *const *name = b->is_gemma ? gelu : silu; *name != NULL; name++) {
+        if (dct_json_str_is(act, *name)) return;
+    }
+    dct_hf_fail(b, act, "activation '%s' is not that of %s", dct_gguf_quote(dct_json_raw(act)).text, b->arch);
+}
+
+/* Scores are scaled by the head's width; in the 27B Gemmas by that of heads which would split the embedding. */
+static void check_score_scale(hf_build *b, uint32_t head_dim, uint32_t n_head, uint32_t n_embd) {
+    double scalar = 0;
+    if (!b->is_gemma || !get_f64(b, "query_pre_attn_scalar", &scalar)) return;
+    bool is_27b = b->n_layer == (strcmp(b->arch, "gemma2") == 0 ? 46u : 62u);
+    double want = is_27b && n_head != 0 ? n_embd / n_head : head_dim;
+    if (scalar != want) dct_hf_fail(b, b->text, "'query_pre_attn_scalar' is %g, %g expected", scalar, want);
+}
+
+static void put_window(hf_build *b) {
+    uint32_t window = 0, pattern = 0;
+    bool used = true;
+    get_u32(b, "sliding_window", &window);
+    get_bool(b, "use_sliding_window", &used);
+    if (strncmp(b->arch, "qwen", 4) == 0) { /* there it is off unless use_sliding_window says otherwise */
+        if (used && dct_json_find(b->text, "use_sliding_window", NULL).at != NULL && window != 0) {
+            dct_hf_fail(b, b->text, "'use_sliding_window': windows on some layers are not supported for %s", b->arch);
+        }
+        return;
+    }
+    if (window != 0) dct_hf_put_arch_u32(b, "attention.sliding_window", window);
+    if (strcmp(b->arch, "gemma3") == 0 && (get_u32(b, "sliding_window_pattern", &pattern) || get_u32(b, "_sliding_window_pattern", &pattern))) {
+        dct_hf_put_arch_u32(b, "attention.sliding_window_pattern", pattern);
+    }
+}
+
+static void put_softcaps(hf_build *b) {
+    double cap = 0;
+    if (strcmp(b->arch, "gemma2") != 0) return;
+    dct_hf_put_arch_f32(b, "attn_logit_softcapping", get_f64(b, "attn_logit_softcapping", &cap) ? cap : 0);
+    cap = 0;
+    dct_hf_put_arch_f32(b, "final_logit_softcapping", get_f64(b, "final_logit_softcapping", &cap) ? cap : 0);
+}
+
+/* ---- sizes ---- */
+
+static void put_sizes(hf_build *b) {
+    uint32_t n_embd = need_u32(b, "hidden_size"), n_head = need_u32(b, "num_attention_heads"), n_head_kv = n_head, head_dim = 0;
+    double eps = 0;
+    b->n_layer = need_u32(b, "num_hidden_layers");
+    b->n_vocab = need_u32(b, "vocab_size");
+    dct_hf_put_arch_u32(b, "block_count", b->n_layer);
+    dct_hf_put_arch_u32(b, "context_length", need_u32(b, "max_position_embeddings"));
+    dct_hf_put_arch_u32(b, "embedding_length", n_embd);
+    dct_hf_put_arch_u32(b, "feed_forward_length", need_u32(b, "intermediate_size"));
+    dct_hf_put_arch_u32(b, "attention.head_count", n_head);
+    get_u32(b, "num_key_value_heads", &n_head_kv);
+    dct_hf_put_arch_u32(b, "attention.head_count_kv", n_head_kv);
+    if (!get_f64(b, "rms_norm_eps", &eps)) dct_hf_fail(b, b->text, "'rms_norm_eps' is missing");
+    dct_hf_put_arch_f32(b, "attention.layer_norm_rms_epsilon", eps);
+    dct_hf_put_arch_u32(b, "vocab_size", b->n_vocab);
+    if (get_u32(b, "head_dim", &head_dim)) {
+        dct_hf_put_arch_u32(b, "attention.key_length", head_dim);
+        dct_hf_put_arch_u32(b, "attention.value_length", head_dim);
+    } else if (n_head != 0) {
+        head_dim = n_embd / n_head; /* as hparams.c finds it */
+    }
+    check_score_scale(b, head_dim, n_head, n_embd);
+}
+
+/* ---- quantisation ---- */
+
+/* MLX says "quantization", and copies it to "quantization_config", where other methods also stand. */
+static void find_quantization(hf_build *b) {
+    dct_json other = dct_hf_member(b, b->root, "quantization_config"), method = {0};
+    b->quantization = dct_hf_member(b, b->root, "quantization");
+    if (b->quantization.at == NULL && other.at != NULL) {
+        if (dct_hf_str(b, other, "quant_method", &method)) {
+            dct_hf_fail(b, method, "quantisation by '%s' is not supported (MLX's affine is)", dct_gguf_quote(dct_json_raw(method)).text);
+        }
+        b->quantization = other;
+    }
+    if (b->quantization.at != NULL && dct_json_kind_of(b->quantization) != DCT_JSON_OBJECT) dct_hf_fail(b, b->quantization, "'quantization' is not an object");
+}
+
+static void refuse_experts(hf_build *b) {
+    static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint32_t n = 0;
+        if (get_u32(b, keys[i], &n) && n > 0) dct_hf_fail(b, b->text, "'%s' is %u: mixtures of experts are not supported", keys[i], n);
+    }
+}
+
+void dct_hf_config(hf_build *b, const hf_texts *texts) {
+    b->file = "config.json";
+    b->status = dct_json_open(texts->config, b->file, 0, &b->root, b->err);
+    if (b->status != DCT_OK) return;
+    b->text = dct_hf_member(b, b->root, "text_config");
+    if (dct_json_kind_of(b->text) != DCT_JSON_OBJECT) b->text = b->root;
+    find_family(b);
+    if (b->status != DCT_OK) return;
+    dct_hf_put_str(b, "general.architecture", (dct_str){b->arch, strlen(b->arch)});
+    put_name(b);
+    refuse_experts(b);
+    check_activation(b);
+    put_sizes(b);
+    put_window(b);
+    put_softcaps(b);
+    dct_hf_rope(b);
+    find_quantization(b);
+    get_bool(b, "tie_word_embeddings", &b->tied);
+}

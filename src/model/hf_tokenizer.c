@@ -1,0 +1,439 @@
+/* tokenizer.json and tokenizer_config.json as the keys that GGUF files have.
+ *
+ *     vocab {text: id}, added_tokens        -> tokens, token_type         ids that nothing names become unused tokens
+ *     merges ["a b"] or [["a", "b"]]        -> merges ["a b"]             byte-level BPE
+ *                                           -> scores, minus the rank     BPE with byte fallback, which is SPM by its merges
+ *     the regular expression of the cut     -> pre                        known by its text
+ *     bos_token, eos_token, chat_template   -> ids, chat_template
+ *
+ * A cut or a normaliser that we do not know is refused: other tokens than the model's own are worse than none.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/gguf_scan.h"
+#include "model/hf.h"
+#include "model/name_index.h"
+
+enum { MAX_HOLES = 8192, MAX_JOINED = 1024 };
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
+
+/* The vocabulary by ids. */
+typedef struct vocab {
+    dct_json model, root, config; /* "model" of tokenizer.json, its root, tokenizer_config.json */
+    bool is_spm;
+    uint32_t n;
+    dct_str *raw;    /* as the JSON has them; ptr NULL: a hole */
+    int32_t *types;
+    dct_str *texts;  /* decoded, in the image of the array */
+    uint32_t *index; /* of texts, model/name_index.h */
+    uint32_t index_size;
+    uint64_t seed;
+} vocab;
+
+/* ---- tokens ---- */
+
+/* Checks ids and finds how many there are. */
+static void count_tokens(hf_build *b, vocab *v, dct_json list, dct_json added) {
+    uint64_t n_entries = 0, n = b->n_vocab, id;
+    for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w); n_entries++) {
+        if (!dct_json_u64(w.value, &id) || id >= b->n_vocab) {
+            dct_hf_fail(b, w.value, "the id of a token is not a whole number below vocab_size (%u)", b->n_vocab);
+            return;
+        }
+    }
+    n_entries += dct_json_count(added);
+    if (n > n_entries + MAX_HOLES) dct_hf_fail(b, list, "%llu tokens for a vocab_size of %u", (unsigned long long)n_entries, b->n_vocab);
+    v->n = (uint32_t)n;
+}
+
+static void take_vocab(hf_build *b, vocab *v, dct_json list) {
+    for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w);) {
+        uint64_t id = 0;
+        if (!dct_json_u64(w.value, &id)) continue; /* was checked */
+        if (v->raw[id].ptr != NULL) {
+            dct_hf_fail(b, w.value, "two tokens have the id %llu", (unsigned long long)id);
+            return;
+        }
+        v->raw[id] = w.key;
+        v->types[id] = NORMAL;
+    }
+}
+
+static void take_added(hf_build *b, vocab *v, dct_json added) {
+    for (dct_json_walk w = dct_json_begin(added); dct_json_next(&w) && b->status == DCT_OK;) {
+        uint32_t id = UINT32_MAX;
+        bool special = false;
+        dct_json content = {0};
+        if (!dct_hf_u32(b, w.value, "id", &id) || id >= v->n || !dct_hf_str(b, w.value, "content", &content)) {
+            dct_hf_fail(b, w.value, "an added token has no id below %u or no content", v->n);
+            return;
+        }
+        dct_hf_bool(b, w.value, "special", &special);
+        v->raw[id] = dct_json_raw(content);
+        v->types[id] = special ? CONTROL : USER_DEFINED;
+    }
+}
+
+static bool is_byte_token(dct_str text) { return text.len == 6 && memcmp(text.ptr, "<0x", 3) == 0 && text.ptr[5] == '>'; }
+
+/* Writes n elements of one kind: counts with a writer without memory, and writes. */
+typedef void write_fn(dct_writer *w, vocab *v);
+
+static void put_text(dct_writer *w, dct_str raw) {
+    uint64_t n = dct_json_decode(raw, NULL);
+    dct_write_u64(w, n);
+    if (w->bytes != NULL) dct_json_decode(raw, (char *)w->bytes + w->pos);
+    w->pos += n;
+}
+
+static void write_tokens(dct_writer *w, vocab *v) {
+    for (uint32_t id = 0; id < v->n; id++) {
+        char pad[32];
+        uint64_t begin = w->pos + 8;
+        if (v->raw[id].ptr != NULL) {
+            put_text(w, v->raw[id]);
+        } else {
+            int n = snprintf(pad, sizeof pad, "[PAD%u]", id);
+            dct_write_u64(w, (uint64_t)n);
+            dct_write_bytes(w, pad, (uint64_t)n);
+        }
+        if (w->bytes != NULL) v->texts[id] = (dct_str){(const char *)w->bytes + begin, (size_t)(w->pos - begin)};
+    }
+}
+
+static void put_image(hf_build *b, vocab *v, const char *key, uint64_t n, write_fn *write) {
+    dct_writer w = {0};
+    write(&w, v);
+    uint64_t n_bytes = w.pos;
+    uint8_t *bytes = dct_hf_alloc(b, n_bytes, 1);
+    if (bytes == NULL) return;
+    w = (dct_writer){.bytes = bytes, .size = n_bytes};
+    write(&w, v);
+    dct_hf_put_array(b, key, DCT_META_STRING, n, bytes, n_bytes);
+}
+
+static void index_texts(hf_build *b, vocab *v) {
+    v->seed = b->model->index_seed;
+    v->index_size = dct_name_index_size(v->n);
+    v->index = dct_hf_alloc(b, v->index_size, sizeof *v->index);
+    for (uint32_t id = 0; b->status == DCT_OK && id < v->n; id++) {
+        v->index[dct_name_index_slot(v->index, v->index_size, v->seed, v->texts, sizeof *v->texts, v->texts[id])] = id + 1;
+    }
+}
+
+static bool find_token(const vocab *v, dct_str text, uint32_t *id) {
+    uint32_t found = v->index[dct_name_index_slot(v->index, v->index_size, v->seed, v->texts, sizeof *v->texts, text)];
+    *id = found - 1;
+    return found != 0;
+}
+
+static void put_tokens(hf_build *b, vocab *v) {
+    dct_json list = dct_hf_member(b, v->model, "vocab"), added = dct_hf_member(b, v->root, "added_tokens"), unknown = {0};
+    if (b->status == DCT_OK && dct_json_kind_of(list) != DCT_JSON_OBJECT) dct_hf_fail(b, list, "'vocab' is not an object");
+    if (b->status == DCT_OK) count_tokens(b, v, list, added);
+    v->raw = dct_hf_alloc(b, v->n, sizeof *v->raw);
+    v->types = dct_hf_alloc(b, v->n, sizeof *v->types);
+    v->texts = dct_hf_alloc(b, v->n, sizeof *v->texts);
+    if (b->status != DCT_OK) return;
+    for (uint32_t id = 0; id < v->n; id++) v->types[id] = UNUSED;
+    take_vocab(b, v, list);
+    take_added(b, v, added);
+    if (b->status != DCT_OK) return;
+    put_image(b, v, "tokenizer.ggml.tokens", v->n, write_tokens);
+    index_texts(b, v);
+    if (b->status != DCT_OK) return;
+    for (uint32_t id = 0; v->is_spm && id < v->n; id++) {
+        if (is_byte_token(v->texts[id])) v->types[id] = BYTE;
+    }
+    uint32_t id;
+    if (v->is_spm && dct_hf_str(b, v->model, "unk_token", &unknown) && find_token(v, dct_hf_text(b, unknown), &id)) {
+        v->types[id] = UNKNOWN;
+        dct_hf_put_u32(b, "tokenizer.ggml.unknown_token_id", id);
+    }
+    dct_hf_put_array(b, "tokenizer.ggml.token_type", DCT_META_I32, v->n, v->types, (uint64_t)v->n * sizeof *v->types);
+}
+
+/* ---- merges ---- */
+
+/* The two sides of a merge: of a pair, or of a string with a space behind its first character. */
+static bool cut_merge(dct_json merge, dct_str sides[2]) {
+    dct_json_walk w = dct_json_begin(merge);
+    if (dct_json_kind_of(merge) == DCT_JSON_ARRAY) {
+        for (int i = 0; i < 2; i++) {
+            if (!dct_json_next(&w) || dct_json_kind_of(w.value) != DCT_JSON_STRING) return false;
+            sides[i] = dct_json_raw(w.value);
+        }
+        return !dct_json_next(&w);
+    }
+    dct_str whole = dct_json_raw(merge);
+    const char *space = whole.len > 1 ? memchr(whole.ptr + 1, ' ', whole.len - 1) : NULL;
+    if (space == NULL) return false;
+    sides[0] = (dct_str){whole.ptr, (size_t)(space - whole.ptr)};
+    sides[1] = (dct_str){space + 1, whole.len - sides[0].len - 1};
+    return true;
+}
+
+static void write_merges(dct_writer *w, vocab *v) {
+    for (dct_json_walk walk = dct_json_begin(dct_json_find(v->model, "merges", NULL)); dct_json_next(&walk);) {
+        dct_str sides[2];
+        if (!cut_merge(walk.value, sides)) continue; /* was checked */
+        dct_write_u64(w, dct_json_decode(sides[0], NULL) + 1 + dct_json_decode(sides[1], NULL));
+        for (int i = 0; i < 2; i++) {
+            uint64_t n = dct_json_decode(sides[i], w->bytes == NULL ? NULL : (char *)w->bytes + w->pos);
+            w->pos += n;
+            if (i == 0) dct_write_u8(w, ' ');
+        }
+    }
+}
+
+static bool join(const dct_str sides[2], char out[MAX_JOINED], dct_str *joined) {
+    if (sides[0].len + sides[1].len > MAX_JOINED) return false;
+    uint64_t n = dct_json_decode(sides[0], out);
+    n += dct_json_decode(sides[1], out + n);
+    *joined = (dct_str){out, (size_t)n};
+    return true;
+}
+
+/* SPM joins by the score of what comes out; here that is minus the rank of the first merge that makes it. What no merge makes comes last. */
+static void put_scores(hf_build *b, vocab *v, dct_json merges, uint64_t n_merges) {
+    float *scores = dct_hf_alloc(b, v->n, sizeof *scores), rank = 0;
+    if (scores == NULL) return;
+    for (uint32_t id = 0; id < v->n; id++) scores[id] = 1;
+    for (dct_json_walk w = dct_json_begin(merges); dct_json_next(&w); rank++) {
+        char text[MAX_JOINED];
+        dct_str sides[2], joined;
+        uint32_t id;
+        if (!cut_merge(w.value, sides) || !join(sides, text, &joined) || !find_token(v, joined, &id)) {
+            dct_hf_fail(b, w.value, "a merge makes an unknown token");
+            return;
+        }
+        if (scores[id] > 0) scores[id] = -rank;
+    }
+    for (uint32_t id = 0; id < v->n; id++) {
+        if (scores[id] > 0) scores[id] = v->types[id] == NORMAL ? -(float)n_merges - (float)id : 0;
+    }
+    dct_hf_put_array(b, "tokenizer.ggml.scores", DCT_META_F32, v->n, scores, (uint64_t)v->n * sizeof *scores);
+}
+
+static void put_merges(hf_build *b, vocab *v) {
+    dct_json merges = dct_hf_member(b, v->model, "merges");
+    uint64_t n = 0;
+    if (dct_json_kind_of(merges) != DCT_JSON_ARRAY) dct_hf_fail(b, merges, "'merges' is not an array");
+    for (dct_json_walk w = dct_json_begin(merges); b->status == DCT_OK && dct_json_next(&w); n++) {
+        dct_str sides[2];
+        if (!cut_merge(w.value, sides)) dct_hf_fail(b, w.value, "a merge is not two tokens");
+    }
+    if (b->status != DCT_OK) return;
+    if (v->is_spm) put_scores(b, v, merges, n);
+    else put_image(b, v, "tokenizer.ggml.merges", n, write_merges);
+}
+
+/* ---- the cut into words ---- */
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const struct {
+    const char *regex, *pre, *pre_ignoring; /* pre_ignoring: when words that are tokens ignore the merges; NULL: that is not known */
+} cuts[] = {
+    {CONTRACTIONS "\\p{N}" REST, "qwen2", NULL},
+    {CONTRACTIONS "\\p{N}{1,3}" REST, "dbrx", "llama-bpe"},
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "gpt-2", NULL},
+};
+
+/* What the pre-tokenizers do, in their order. */
+typedef struct cut {
+    dct_json regex;    /* of a Split */
+    uint32_t n_splits;
+    bool single_digits, byte_level, own_regex;
+} cut;
+
+static void take_step(hf_build *b, dct_json step, cut *c) {
+    dct_json type = {0}, pattern;
+    bool flag = false;
+    if (!dct_hf_str(b, step, "type", &type)) dct_hf_fail(b, step, "a pre-tokenizer has no type");
+    if (dct_json_str_is(type, "ByteLevel")) {
+        c->byte_level = c->own_regex = true;
+        dct_hf_bool(b, step, "use_regex", &c->own_regex);
+        if (dct_hf_bool(b, step, "add_prefix_space", &flag) && flag) dct_hf_fail(b, step, "'add_prefix_space' of byte-level tokens is not supported");
+    } else if (dct_json_str_is(type, "Split")) {
+        pattern = dct_hf_member(b, step, "pattern");
+        c->n_splits++;
+        if (!dct_hf_str(b, pattern, "Regex", &c->regex)) dct_hf_fail(b, step, "a Split without a regular expression is not supported");
+        if (dct_hf_bool(b, step, "invert", &flag) && flag) dct_hf_fail(b, step, "an inverted Split is not supported");
+    } else if (dct_json_str_is(type, "Digits")) {
+        dct_hf_bool(b, step, "individual_digits", &c->single_digits);
+        if (!c->single_digits) dct_hf_fail(b, step, "a pre-tokenizer that keeps digits together is not supported");
+    } else {
+        dct_hf_fail(b, step, "pre-tokenizer '%s' is not supported", dct_gguf_quote(dct_json_raw(type)).text);
+    }
+}
+
+static const char *pre_of_regex(hf_build *b, const cut *c, bool ignores_merges) {
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        if (!dct_json_str_is(c->regex, cuts[i].regex)) continue;
+        const char *pre = ignores_merges ? cuts[i].pre_ignoring : cuts[i].pre;
+        if (pre == NULL) dct_hf_fail(b, c->regex, "'ignore_merges' with this pre-tokenizer is not supported");
+        return pre;
+    }
+    dct_hf_fail(b, c->regex, "the regular expression of the pre-tokenizer is not one we know: %.200s", dct_gguf_quote(dct_json_raw(c->regex)).text);
+    return NULL;
+}
+
+static void put_byte_level(hf_build *b, vocab *v) {
+    dct_json first = dct_hf_member(b, v->root, "pre_tokenizer"), steps = dct_hf_member(b, first, "pretokenizers"), type = {0};
+    bool ignores_merges = false;
+    cut c = {0};
+    const char *pre = NULL;
+    dct_hf_bool(b, v->model, "ignore_merges", &ignores_merges);
+    dct_hf_str(b, first, "type", &type);
+    if (!dct_json_str_is(type, "Sequence")) take_step(b, first, &c);
+    for (dct_json_walk w = dct_json_begin(steps); b->status == DCT_OK && dct_json_next(&w);) take_step(b, w.value, &c);
+    if (b->status != DCT_OK) return;
+    if (c.byte_level && c.own_regex && c.n_splits == 0) pre = c.single_digits ? "smollm" : "gpt-2";
+    else if (c.byte_level && !c.own_regex && c.n_splits == 1 && !c.single_digits) pre = pre_of_regex(b, &c, ignores_merges);
+    else dct_hf_fail(b, first, "this sequence of pre-tokenizers is not supported");
+    if (pre == NULL) return;
+    dct_hf_put_str(b, "tokenizer.ggml.model", DCT_STR("gpt2"));
+    dct_hf_put_str(b, "tokenizer.ggml.pre", (dct_str){pre, strlen(pre)});
+}
+
+/* Whether a list of steps (or the one there is) has one of this type. */
+static dct_json find_step(dct_json step, const char *list, const char *type) {
+    if (dct_json_str_is(dct_json_find(step, "type", NULL), type)) return step;
+    for (dct_json_walk w = dct_json_begin(dct_json_find(step, list, NULL)); dct_json_next(&w);) {
+        if (dct_json_str_is(dct_json_find(w.value, "type", NULL), type)) return w.value;
+    }
+    return (dct_json){0};
+}
+
+/* A space goes before the text when a normaliser prepends one, or a Metaspace does. */
+static void put_spm(hf_build *b, vocab *v) {
+    dct_json metaspace = find_step(dct_json_find(v->root, "pre_tokenizer", NULL), "pretokenizers", "Metaspace");
+    bool prefix = find_step(dct_json_find(v->root, "normalizer", NULL), "normalizers", "Prepend").at != NULL;
+    if (metaspace.at != NULL && !dct_json_str_is(dct_json_find(metaspace, "prepend_scheme", NULL), "never")) {
+        bool adds = true;
+        dct_hf_bool(b, metaspace, "add_prefix_space", &adds);
+        prefix = prefix || adds;
+    }
+    dct_hf_put_str(b, "tokenizer.ggml.model", DCT_STR("llama"));
+    dct_hf_put_bool(b, "tokenizer.ggml.add_space_prefix", prefix);
+}
+
+/* ---- tokens that mean something ---- */
+
+/* A token of tokenizer_config.json: its text, or an object with the text. */
+static bool token_of_config(hf_build *b, const vocab *v, const char *key, uint32_t *id) {
+    dct_json token = dct_hf_member(b, v->config, key);
+    if (dct_json_kind_of(token) == DCT_JSON_OBJECT) token = dct_hf_member(b, token, "content");
+    if (dct_json_kind_of(token) != DCT_JSON_STRING) return false;
+    dct_str text = dct_hf_text(b, token);
+    if (b->status != DCT_OK) return false;
+    if (find_token(v, text, id)) return true;
+    b->file = "tokenizer_config.json";
+    dct_hf_fail(b, token, "'%s' is not a token of the vocabulary", key);
+    return false;
+}
+
+/* An id, or the first of several, in a configuration. */
+static bool id_of_config(hf_build *b, dct_json config, const char *key, uint32_t *id) {
+    dct_json v = dct_hf_member(b, config, key);
+    dct_json_walk w = dct_json_begin(v);
+    if (dct_json_kind_of(v) == DCT_JSON_ARRAY) v = dct_json_next(&w) ? w.value : (dct_json){0};
+    uint64_t n;
+    if (v.at == NULL) return false;
+    if (!dct_json_u64(v, &n) || n >= b->n_vocab) {
+        b->file = "config.json or generation_config.json";
+        dct_hf_fail(b, v, "'%s' is not a token id below %u", key, b->n_vocab);
+        return false;
+    }
+    *id = (uint32_t)n;
+    return true;
+}
+
+static bool put_id(hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key, const char *our_key, uint32_t *id) {
+    bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) || id_of_config(b, b->text, id_key, id);
+    if (found && b->status == DCT_OK) dct_hf_put_u32(b, our_key, *id);
+    return found;
+}
+
+/* Whether the tokenizer's own template puts a token before the text; *known when it has one. */
+static bool begins_with_token(const vocab *v, bool *known) {
+    dct_json step = find_step(dct_json_find(v->root, "post_processor", NULL), "processors", "TemplateProcessing");
+    dct_json_walk w = dct_json_begin(dct_json_find(step, "single", NULL));
+    *known = step.at != NULL;
+    return dct_json_next(&w) && dct_json_find(w.value, "SpecialToken", NULL).at != NULL;
+}
+
+static void put_switches(hf_build *b, const vocab *v, bool has_bos) {
+    bool known = false, adds = begins_with_token(v, &known);
+    if (dct_hf_bool(b, v->config, "add_bos_token", &adds)) known = true;
+    if (!v->is_spm) known = true; /* no template, no token */
+    if (known) dct_hf_put_bool(b, "tokenizer.ggml.add_bos_token", adds && has_bos);
+}
+
+/* A second token that ends an answer. */
+static void put_other_end(hf_build *b, dct_json generation, uint32_t eos) {
+    for (dct_json_walk w = dct_json_begin(dct_json_find(generation, "eos_token_id", NULL)); dct_json_next(&w);) {
+        uint64_t id;
+        if (w.is_object || !dct_json_u64(w.value, &id) || id >= b->n_vocab || id == eos) continue;
+        dct_hf_put_u32(b, "tokenizer.ggml.eom_token_id", (uint32_t)id);
+        return;
+    }
+}
+
+static void put_template(hf_build *b, const vocab *v, const hf_texts *texts) {
+    dct_json t = dct_hf_member(b, v->config, "chat_template");
+    if (texts->chat_template.ptr != NULL) {
+        dct_hf_put_str(b, "tokenizer.chat_template", texts->chat_template);
+        return;
+    }
+    if (dct_json_kind_of(t) == DCT_JSON_ARRAY) { /* several by name */
+        for (dct_json_walk w = dct_json_begin(t); dct_json_next(&w);) {
+            if (dct_json_str_is(dct_json_find(w.value, "name", NULL), "default")) t = dct_json_find(w.value, "template", NULL);
+        }
+    }
+    if (dct_json_kind_of(t) == DCT_JSON_STRING) dct_hf_put_str(b, "tokenizer.chat_template", dct_hf_text(b, t));
+}
+
+/* ---- the whole ---- */
+
+static dct_json open_json(hf_build *b, dct_str text, const char *file) {
+    dct_json root = {0};
+    if (text.ptr != NULL && b->status == DCT_OK) b->status = dct_json_open(text, file, 0, &root, b->err);
+    return root;
+}
+
+static void check_kind(hf_build *b, vocab *v) {
+    dct_json type = {0}, normalizer = dct_hf_member(b, v->root, "normalizer"), kind = {0};
+    v->model = dct_hf_member(b, v->root, "model");
+    if (dct_hf_str(b, v->model, "type", &type) && !dct_json_str_is(type, "BPE")) {
+        dct_hf_fail(b, type, "tokenizers of type '%s' are not supported (BPE)", dct_gguf_quote(dct_json_raw(type)).text);
+    }
+    dct_hf_bool(b, v->model, "byte_fallback", &v->is_spm);
+    if (v->is_spm || normalizer.at == NULL || !dct_hf_str(b, normalizer, "type", &kind) || dct_json_str_is(kind, "NFC")) return;
+    dct_hf_fail(b, normalizer, "normalizer '%s' is not supported", dct_gguf_quote(dct_json_raw(kind)).text);
+}
+
+void dct_hf_tokenizer(hf_build *b, const hf_texts *texts) {
+    vocab v = {0};
+    uint32_t bos = UINT32_MAX, eos = UINT32_MAX, pad;
+    if (texts->tokenizer.ptr == NULL) return; /* text/ says what is missing, when it is needed */
+    v.root = open_json(b, texts->tokenizer, "tokenizer.json");
+    v.config = open_json(b, texts->tokenizer_config, "tokenizer_config.json");
+    dct_json generation = open_json(b, texts->generation, "generation_config.json");
+    b->file = "tokenizer.json";
+    check_kind(b, &v);
+    if (b->status != DCT_OK) return;
+    if (v.is_spm) put_spm(b, &v);
+    else put_byte_level(b, &v);
+    put_tokens(b, &v);
+    put_merges(b, &v);
+    if (b->status != DCT_OK) return;
+    bool has_bos = put_id(b, &v, generation, "bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id", &bos);
+    put_id(b, &v, generation, "eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id", &eos);
+    put_id(b, &v, generation, "pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id", &pad);
+    put_other_end(b, generation, eos);
+    put_switches(b, &v, has_bos);
+    put_template(b, &v, texts);
+}
