@@ -101,9 +101,9 @@ static void every_flipped_byte_is_refused(void **state) {
     for (uint64_t i = 0; i < f.n; i++) {
         dct_arena arena;
         dct_plan *loaded = NULL;
-        f.bytes[i] ^= 1u << (i % 8);
+        f.bytes[i] = (uint8_t)(f.bytes[i] ^ 1u << (i % 8));
         assert_int_equal(load(f.bytes, f.n, &arena, &loaded), DCT_BAD_FILE);
-        f.bytes[i] ^= 1u << (i % 8);
+        f.bytes[i] = (uint8_t)(f.bytes[i] ^ 1u << (i % 8));
         dct_arena_deinit(&arena);
     }
     close_file(&f);
