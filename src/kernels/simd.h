@@ -12,7 +12,7 @@
 
 #include "kernels/kernel.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(DCT_NO_SIMD)
 #define DCT_KERNELS_X86 1
 void dct_kernels_fill_avx2(dct_kernels *table);        /* AVX2, FMA, F16C */
 void dct_kernels_fill_avx2_vnni(dct_kernels *table);   /* and AVX-VNNI */
