@@ -38,6 +38,9 @@ dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err);
  * thread's stack is touched down to `stack_bytes`. */
 void dct_os_populate_process(size_t stack_bytes);
 
+/* Whether the main stack may grow to `stack_bytes` and a little more; the message names RLIMIT_STACK and both numbers. */
+dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) DCT_MUST_CHECK;
+
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
 typedef struct dct_file {
@@ -55,8 +58,21 @@ void dct_file_close(dct_file *file);
 /* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
 
-/* Writes a whole file by a temporary beside it and a rename, so a reader never sees half of it. */
-dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err);
+/* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees half of it;
+ * a symbolic link is followed first; a device or a pipe is written as it stands. */
+typedef struct dct_out {
+    int fd;
+    bool direct;      /* no rename: `final_path` is not a regular file */
+    char final_path[4096], temp_path[4096];
+} dct_out;
+
+dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_out_commit(dct_out *out, dct_err *err) DCT_MUST_CHECK; /* closes; on failure nothing is left behind */
+void dct_out_discard(dct_out *out);                                   /* closes and removes what was written */
+
+/* The three in one. */
+dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;
 
 /* --- time, processor, counters ------------------------------------------------------------------------------------ */
 

@@ -38,6 +38,14 @@ __attribute__((noinline)) static char touch_stack(size_t bytes) {
     return (char)(frame[0] | below);
 }
 
+dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) {
+    enum { MARGIN = 256 * 1024 }; /* arguments, environment and what is in use already */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= stack_bytes + MARGIN) return DCT_OK;
+    return dct_fail(err, DCT_SYSTEM, "the stack may not grow enough: RLIMIT_STACK is %llu bytes, %llu are needed (raise it with ulimit -s)",
+                    (unsigned long long)limit.rlim_cur, (unsigned long long)(stack_bytes + MARGIN));
+}
+
 dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err) {
     if (bytes == 0 || mlock(ptr, bytes) == 0) return DCT_OK;
     int why = errno;

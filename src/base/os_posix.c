@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -110,31 +111,55 @@ dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, ui
     return DCT_OK;
 }
 
-dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) {
-    char temp[4096];
-    int len = snprintf(temp, sizeof temp, "%s.part%ld", path, (long)getpid());
-    if (len < 0 || (size_t)len >= sizeof temp) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
-    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    char *resolved = exists ? realpath(path, out->final_path) : NULL;
+    int n = resolved != NULL ? 0 : snprintf(out->final_path, sizeof out->final_path, "%s", path);
+    int m = snprintf(out->temp_path, sizeof out->temp_path, "%.4000s.part%ld", out->final_path, (long)getpid());
+    if (n < 0 || (size_t)n >= 4000 || m < 0) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
+    out->direct = exists && !S_ISREG(st.st_mode);
+    out->fd = open(out->direct ? out->final_path : out->temp_path, out->direct ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out->fd < 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    return DCT_OK;
+}
+
+dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_err *err) {
     const char *from = bytes;
     while (n > 0) {
-        ssize_t put = write(fd, from, n < (1u << 30) ? (size_t)n : (1u << 30));
+        ssize_t put = write(out->fd, from, n < (1u << 30) ? (size_t)n : (1u << 30));
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) {
-            int why = errno;
-            close(fd);
-            unlink(temp);
-            return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(why));
-        }
+        if (put <= 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
         from += put;
         n -= (uint64_t)put;
     }
-    if (close(fd) != 0 || rename(temp, path) != 0) {
-        int why = errno;
-        unlink(temp);
-        return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(why));
-    }
     return DCT_OK;
+}
+
+dct_status dct_out_commit(dct_out *out, dct_err *err) {
+    int failed = close(out->fd);
+    out->fd = -1;
+    if (failed == 0 && !out->direct) failed = rename(out->temp_path, out->final_path);
+    if (failed == 0) return DCT_OK;
+    dct_status status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
+    dct_out_discard(out);
+    return status;
+}
+
+void dct_out_discard(dct_out *out) {
+    if (out->fd >= 0) close(out->fd);
+    out->fd = -1;
+    if (!out->direct) unlink(out->temp_path);
+}
+
+dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) {
+    dct_out out;
+    dct_status status = dct_out_open(&out, path, err);
+    if (status != DCT_OK) return status;
+    status = dct_out_write(&out, bytes, n, err);
+    if (status == DCT_OK) return dct_out_commit(&out, err);
+    dct_out_discard(&out);
+    return status;
 }
 
 uint64_t dct_os_now_ns(void) {

@@ -95,12 +95,17 @@ static dct_status open_text(dctms_session *s, const dct_model *model, dct_err *e
 
 /* ---- memory ---- */
 
+/* What this process holds already is part of M_max, and no longer part of what is available: it counts on the side of what there is. A
+ * system that does not tell (no /proc) is no reason to refuse. */
 static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
     dct_mem_available have;
+    dct_mem_figures now;
     dct_os_mem_available(NULL, &have);
-    if (force || plan->m_max_bytes <= have.available_bytes) return DCT_OK;
+    dct_os_mem_figures(&now);
+    uint64_t room = have.available_bytes + now.rss_anon + now.rss_file;
+    if (force || have.total_bytes == 0 || plan->m_max_bytes <= room) return DCT_OK;
     return dct_fail(err, DCT_NO_FIT, "does not fit: needs %.1f MiB (M_max), %.1f MiB are available (%s)", (double)plan->m_max_bytes / 1048576,
-                    (double)have.available_bytes / 1048576, have.source);
+                    (double)room / 1048576, have.source);
 }
 
 /* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system cannot map
@@ -356,8 +361,10 @@ static _Atomic bool process_is_sealed; /* a seal is the process's, not a session
 dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err) {
     dct_err why = {0};
     bool is_enforced = false;
+    dct_status status = dct_os_check_stack(DCT_MAIN_STACK, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
     dct_os_populate_process(DCT_MAIN_STACK);
-    dct_status status = dct_os_seal(kill, &is_enforced, &why);
+    status = dct_os_seal(kill, &is_enforced, &why);
     if (status == DCT_OK) atomic_store(&process_is_sealed, is_enforced);
     if (enforced != NULL) *enforced = is_enforced;
     return dct_give(status, &why, err);

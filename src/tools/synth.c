@@ -287,20 +287,16 @@ static dct_status fill_data(synth *s, dct_err *err) {
 }
 
 static dct_status write_file(synth *s, dct_err *err) {
-    char temp[4096];
-    const char *path = s->path;
-    int len = snprintf(temp, sizeof temp, "%s.part%ld", path, (long)getpid());
-    if (len < 0 || (size_t)len >= sizeof temp) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
-    s->fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (s->fd < 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-
-    dct_status status = fill_data(s, err);
+    dct_out out;
+    dct_status status = dct_out_open(&out, s->path, err);
+    if (status != DCT_OK) return status;
+    s->fd = out.fd;
+    status = fill_data(s, err);
     int why = status == DCT_OK ? write_at(s->fd, s->header, s->header_bytes, 0) : 0;
-    if (status == DCT_OK && why == 0 && ftruncate(s->fd, (off_t)(s->header_bytes + s->data_bytes)) != 0) why = errno;
-    if (close(s->fd) != 0 && why == 0) why = errno;
-    if (status == DCT_OK && why == 0 && rename(temp, path) != 0) why = errno;
-    if (status == DCT_OK && why != 0) status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(why));
-    if (status != DCT_OK) unlink(temp);
+    if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)(s->header_bytes + s->data_bytes)) != 0) why = errno;
+    if (status == DCT_OK && why != 0) status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
+    if (status == DCT_OK) return dct_out_commit(&out, err);
+    dct_out_discard(&out);
     return status;
 }
 
