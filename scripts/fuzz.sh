@@ -4,11 +4,20 @@ set -eu
 build=$1
 seconds=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
+# Seeds: headers of the built-in models without their data, and a plan of one.
+make_seeds() {
+    mkdir -p "$build/seeds/fuzz_gguf" "$build/seeds/fuzz_plan"
+    for model in "$root"/models/tiny-vl/*.gguf; do
+        head -c 49152 "$model" >"$build/seeds/fuzz_gguf/$(basename "$model")"
+    done
+    "$build/dctms" plan -m "$root/models/tiny-vl/tiny-draft-f16.gguf" -c 64 -n 16 -t 2 -o "$build/seeds/fuzz_plan/tiny.plan" >/dev/null
+}
+make_seeds
 run_one() {
     target=$1
     name=$(basename "$target")
     mkdir -p "$build/corpus/$name"
-    seeds="$root/tests/fuzz/corpus/$name"
+    seeds="$build/seeds/$name"
     [ -d "$seeds" ] || seeds=""
     # shellcheck disable=SC2086
     "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/$name-" \
