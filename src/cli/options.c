@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/hash.h"
+#include "base/os.h"
 #include "cli/cli.h"
 
 /* Verbs as bits, so that a row says where it is taken. */
@@ -16,7 +19,7 @@ enum {
     V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE
 };
 
-typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SIZE, O_F32, O_STOP, O_BIAS, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
+typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
 
 typedef struct opt_row {
     const char *short_name, *long_name, *other_name; /* other_name: a second long spelling, or NULL */
@@ -58,7 +61,7 @@ static const opt_row rows[] = {
     {NULL, "--repeat-last-n", NULL, O_I32, V_RUN, F(repeat_last_n), NULL, "N", "tokens that penalties look at (default 64; -1: all)"},
     {NULL, "--presence-penalty", NULL, O_F32, V_RUN, F(presence_penalty), NULL, "X", "default 0: off"},
     {NULL, "--frequency-penalty", NULL, O_F32, V_RUN, F(frequency_penalty), NULL, "X", "default 0: off"},
-    {"-s", "--seed", NULL, O_U64, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0"},
+    {"-s", "--seed", NULL, O_SEED, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0; -1: a random one, which is printed"},
     {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); repeatable"},
     {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; repeatable"},
     {NULL, "--ignore-eos", NULL, O_FLAG, V_RUN, F(ignore_eos), NULL, NULL, "go on past end tokens, to exactly M tokens"},
@@ -209,6 +212,10 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
         *(int32_t *)field = (int32_t)i;
         return true;
     case O_U64: return parse_u64(value, field);
+    case O_SEED:
+        if (strcmp(value, "-1") != 0) return parse_u64(value, field);
+        *(uint64_t *)field = dct_hash_mix(dct_os_now_ns() ^ (uint64_t)getpid()) >> 32;
+        return true;
     case O_SIZE: return parse_size(value, field);
     case O_F32: return parse_f32(value, field);
     case O_STOP:

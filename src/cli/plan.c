@@ -36,6 +36,10 @@ int cli_plan(const cli_options *o) {
         code = cli_fail(&err);
         goto close_model;
     }
+    dctms_model_info info;
+    if (dctms_model_get_info(model, &info, &err) == DCTMS_OK && info.data_missing) {
+        cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
+    }
     code = print_plan(plan, o);
     if (code == 0 && o->svg != NULL) code = draw_plan(plan, o);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);

@@ -90,6 +90,15 @@ static bool deliver(void *ctx, dctms_token token, const char *text, size_t n) {
     return !is_signalled();
 }
 
+static bool sampling_makes_sense(const cli_options *o) {
+    if (o->top_p < 0 || o->top_p > 1) cli_usage("--top-p %g: a share from 0 to 1 is expected", (double)o->top_p);
+    else if (o->min_p < 0 || o->min_p > 1) cli_usage("--min-p %g: a share from 0 to 1 is expected", (double)o->min_p);
+    else if (o->repeat_penalty <= 0) cli_usage("--repeat-penalty %g: a positive number is expected", (double)o->repeat_penalty);
+    else if (o->repeat_last_n < -1) cli_usage("--repeat-last-n %d: -1 (all) or a count is expected", o->repeat_last_n);
+    else return true;
+    return false;
+}
+
 static dctms_gen_params gen_params(const cli_options *o) {
     dctms_gen_params p = dctms_gen_default_params();
     p.temperature = o->temp;
@@ -101,6 +110,7 @@ static dctms_gen_params gen_params(const cli_options *o) {
     p.frequency_penalty = o->frequency_penalty;
     p.repeat_last_n = o->repeat_last_n;
     p.seed = o->seed;
+    if (o->plan_file != NULL && o->n_predict > 0) p.n_predict = (uint32_t)o->n_predict;
     p.ignore_eos = o->ignore_eos;
     p.bias = o->bias;
     p.n_bias = o->n_bias;
@@ -131,7 +141,15 @@ static const char *finish_name(dctms_finish finish) {
     return "stop";
 }
 
-static void print_outcome(const outcome *out) {
+/* What drew the tokens, so that a run can be repeated. */
+static void print_sampling(const cli_options *o) {
+    if (o->temp <= 0) return;
+    cli_note("sampling: temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)o->temp, o->top_k, (double)o->top_p, (double)o->min_p,
+             (unsigned long long)o->seed);
+}
+
+static void print_outcome(const cli_options *o, const outcome *out) {
+    print_sampling(o);
     const dctms_result *r = &out->result;
     cli_note("prompt eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->prompt_ms, r->n_prompt,
              r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
@@ -210,13 +228,15 @@ static bool add_system(const cli_options *o) { return o->system == NULL || add_m
 static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated, uint64_t calls) {
     dctms_error err;
     outcome out = {0};
+    if (n_prompt == 0) return cli_usage("the prompt is empty");
+    if (templated && memchr(prompt, '\0', n_prompt) != NULL) return cli_usage("the prompt holds a NUL byte; a chat message is text");
     if (templated && !add_system(o)) return refuse_message("system prompt", strlen(o->system));
     if (templated && !add_message(&talk, "user", prompt, n_prompt)) return refuse_message("prompt", n_prompt);
     dctms_status status = take_turn(session, o, prompt, n_prompt, templated, &out.result, &err);
     take_figures(session, calls, &out);
     if (status != DCTMS_OK) return cli_fail(&err);
     if (o->json) print_json(session, &out);
-    else if (!o->quiet) print_outcome(&out);
+    else if (!o->quiet) print_outcome(o, &out);
     return 0;
 }
 
@@ -283,7 +303,7 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     }
     take_figures(session, calls, &out);
     cli_note("\n");
-    if (!o->quiet) print_outcome(&out);
+    if (!o->quiet) print_outcome(o, &out);
     return 0;
 }
 
@@ -349,10 +369,6 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     int code = choose_template(session, o, interactive, &templated);
     if (code != 0) return code;
     catch_signals();
-    if (!o->quiet && o->temp > 0) {
-        cli_note("sampling: temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)o->temp, o->top_k, (double)o->top_p, (double)o->min_p,
-                 (unsigned long long)o->seed);
-    }
     const char *prompt = from->text;
     size_t n_prompt = prompt != NULL ? strlen(prompt) : 0;
     if (!interactive && prompt == NULL) code = read_source(session, from, &prompt, &n_prompt);
@@ -365,7 +381,16 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     return exit_code(code);
 }
 
+/* A plan made earlier has its bounds; a flag that says otherwise would be ignored. -n may ask for less than M. */
+static bool plan_file_is_alone(const cli_options *o) {
+    bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL || o->memory_budget != 0 || o->logits != NULL;
+    if (o->plan_file == NULL || !other) return true;
+    cli_usage("--plan has its bounds: -c, -ub, -t, -ctk, -ctv, --logits and --memory-budget belong to `dctms plan`");
+    return false;
+}
+
 int cli_run(const cli_options *o) {
+    if (!plan_file_is_alone(o) || !sampling_makes_sense(o)) return DCT_USAGE;
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("run takes one model; quote the prompt and give it with -p");
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
     if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");
