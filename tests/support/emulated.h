@@ -4,7 +4,11 @@
 #ifndef TESTS_SUPPORT_EMULATED_H
 #define TESTS_SUPPORT_EMULATED_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
