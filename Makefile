@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test asan ubsan tsan clang fuzz floors install accuracy compare speed bench clean
+.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare speed bench clean
 
 all: build-release
 
@@ -22,6 +22,10 @@ demo: build-release
 test: build-ci floors
 	@scripts/test-data.sh build/ci
 	@DCTMS=build/ci/dctms ctest --test-dir build/ci --output-on-failure -j $(JOBS)
+
+# The suite of a cross build, under qemu, on a processor with everything and on one without byte dots (docs/AARCH64.md).
+test-aarch64:
+	@scripts/test-aarch64.sh $(JOBS)
 
 floors:
 	@scripts/check-floors.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What the build needs from Debian. Installs what is missing when it may, otherwise says the one line to run.
+# deps.sh [PACKAGE...]: what the build needs from Debian, and the packages named. Installs what is missing when it may,
+# otherwise says the one line to run.
 set -eu
-missing=""
+missing="${*:+ $*}"
 need() { # package, then a command that succeeds when it is there
     package=$1
     shift

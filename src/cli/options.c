@@ -39,7 +39,7 @@ static const opt_row rows[] = {
     {"-t", "--threads", NULL, O_U32, V_BOUNDS | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
     {"-ctk", "--cache-type-k", NULL, O_STR, V_BOUNDS, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_STR, V_BOUNDS, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
-    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE", "largest chunk whose M_max fits; 900M, 2G, bytes"},
+    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE", "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
     {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
     {"-f", "--file", NULL, O_STR, V_RUN | V_TOKENIZE | V_SCORE, F(prompt_file), NULL, "FILE", "read the prompt from a file (-: standard input)"},

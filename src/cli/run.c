@@ -148,8 +148,7 @@ static void print_sampling(const cli_options *o) {
              (unsigned long long)o->seed);
 }
 
-static void print_outcome(const cli_options *o, const outcome *out) {
-    print_sampling(o);
+static void print_outcome(const outcome *out) {
     const dctms_result *r = &out->result;
     cli_note("prompt eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->prompt_ms, r->n_prompt,
              r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
@@ -236,7 +235,7 @@ static int answer_once(dctms_session *session, const cli_options *o, const char 
     take_figures(session, calls, &out);
     if (status != DCTMS_OK) return cli_fail(&err);
     if (o->json) print_json(session, &out);
-    else if (!o->quiet) print_outcome(o, &out);
+    else if (!o->quiet) print_outcome(&out);
     return 0;
 }
 
@@ -303,7 +302,7 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     }
     take_figures(session, calls, &out);
     cli_note("\n");
-    if (!o->quiet) print_outcome(o, &out);
+    if (!o->quiet) print_outcome(&out);
     return 0;
 }
 
@@ -375,6 +374,7 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     if (code == 0) code = cli_seal(modes, &enforced);
     if (code != 0) return code;
     if (!o->quiet && !o->json && !enforced) cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
+    if (!o->quiet && !o->json) print_sampling(o);
     uint64_t calls = heap_calls();
     dctms_session_mark_ready(session);
     code = interactive ? chat(session, o, calls) : answer_once(session, o, prompt, n_prompt, templated, calls);

@@ -188,12 +188,12 @@ int cli_score(const cli_options *o) {
         code = cli_fail(&err);
         goto done;
     }
+    dctms_plan_get_info(plan, &info);
     if (n_ids > info.n_input) {
         dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u", n_ids, info.n_input);
         code = cli_fail_err(&io);
         goto done;
     }
-    dctms_plan_get_info(plan, &info);
     scorer s = {.session = session, .ids = ids, .n = (uint32_t)n_ids, .n_vocab = dctms_session_n_vocab(session), .save = -1, .base = {.fd = -1}};
     code = open_files(&s, o);
     if (code == 0) code = score_text(&s, info.ubatch);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "support/emulated.h"
 #include "support/golden.h"
 #include "support/oracle.h"
 
@@ -45,7 +46,8 @@ static double worst_top5(const golden_case *c, const float *logits, uint32_t n_v
 
 /* Every case that `belongs`: ids where min_gap is at least `gap`, logits of the first answer position within `tolerance`. */
 static void check_file(const char *path, bool (*belongs)(const golden_case *), double gap, double tolerance, size_t least_cases) {
-    size_t n, used = 0;
+    const size_t one_in = emulated("one case of four") ? 4 : 1;
+    size_t n, seen = 0, used = 0;
     golden_case *cases = golden_load(MODELS "golden.jsonl", &n);
     dct_err err;
     oracle *o = oracle_open(path, MAX_TOKENS, &err);
@@ -56,7 +58,7 @@ static void check_file(const char *path, bool (*belongs)(const golden_case *), d
     for (size_t i = 0; i < n; i++) {
         const golden_case *c = &cases[i];
         size_t n_ids = c->n_token_ids + c->n_output_ids;
-        if (!belongs(c)) continue;
+        if (!belongs(c) || seen++ % one_in != 0) continue;
         assert_true(n_ids <= MAX_TOKENS);
         memcpy(ids, c->token_ids, c->n_token_ids * sizeof *ids);
         memcpy(ids + c->n_token_ids, c->output_ids, c->n_output_ids * sizeof *ids);
@@ -68,7 +70,7 @@ static void check_file(const char *path, bool (*belongs)(const golden_case *), d
         if (c->min_gap >= gap) check_answer(c, logits, n_vocab);
     }
     print_message("%zu cases\n", used);
-    assert_true(used >= least_cases);
+    assert_true(used >= least_cases / one_in);
     free(logits);
     free(ids);
     oracle_close(o);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "support/emulated.h"
 
 /* ---- a machine made of files ---- */
 
@@ -207,6 +208,7 @@ static void test_populate_process(void **state) {
 #if defined(DCT_SANITIZED) || !defined(__linux__)
     skip();
 #endif
+    if (emulated("skipped: faults of the program's own pages")) skip();
     pid_t child = fork();
     if (child == 0) _exit(populate_and_count());
     int status;
