@@ -131,6 +131,8 @@ typedef struct dctms_plan_info {
     uint32_t n_ctx, n_input, n_output, ubatch, threads;
     double compile_ms;
     bool optimal; /* every phase */
+    uint64_t step_weight_bytes;               /* packed weights that the products of one generated token read */
+    uint64_t prompt_row_macs, prompt_run_macs; /* multiply-accumulates of products: for each token of a prompt; besides, for each chunk */
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 

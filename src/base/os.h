@@ -82,6 +82,12 @@ uint64_t dct_os_now_ns(void); /* monotonic */
  * receives one line that says where the number comes from. `root` prefixes /proc and /sys paths (tests); NULL = "". */
 uint32_t dct_os_usable_cpus(const char *root, char *source, size_t source_bytes);
 
+/* Keeps the process, and the threads that it will start, on the processors of `mask` (bit 0: the first). */
+dct_status dct_os_use_cpus(uint64_t mask, dct_err *err) DCT_MUST_CHECK;
+
+/* The processor's name as the system gives it; "" when it gives none. */
+void dct_os_cpu_name(char *name, size_t size);
+
 typedef struct dct_mem_figures {
     uint64_t vm_hwm, vm_peak, vm_size, rss_anon, rss_file, vm_swap; /* bytes, from /proc/self/status; 0 when unknown */
     uint64_t min_faults, maj_faults;                                 /* since the process started */

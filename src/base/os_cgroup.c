@@ -9,10 +9,15 @@
  */
 #include "base/os.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 #include "base/os_proc.h"
 #include "base/size.h"
@@ -175,6 +180,22 @@ uint32_t dct_os_usable_cpus(const char *root, char *source, size_t source_bytes)
     for_each_group(root, "cpu", mounts, visit_cpu, &limit);
     if (source != NULL && source_bytes > 0) snprintf(source, source_bytes, "%s", limit.source);
     return limit.cpus > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.cpus;
+}
+
+dct_status dct_os_use_cpus(uint64_t mask, dct_err *err) {
+#if defined(__linux__)
+    if (syscall(SYS_sched_setaffinity, 0, sizeof mask, &mask) == 0) return DCT_OK;
+    return dct_fail(err, DCT_SYSTEM, "cannot run on the processors of mask %llx: %s", (unsigned long long)mask, strerror(errno));
+#else
+    return dct_fail(err, DCT_SYSTEM, "cannot run on the processors of mask %llx: this system has no such call", (unsigned long long)mask);
+#endif
+}
+
+void dct_os_cpu_name(char *name, size_t size) {
+    char text[DCT_PROC_TEXT_BYTES];
+    const char *at = dct_proc_read(NULL, "/proc/cpuinfo", text, sizeof text) ? dct_proc_find(text, "model name") : NULL;
+    size_t n = at != NULL ? strcspn(at, "\n") : 0;
+    snprintf(name, size, "%.*s", (int)n, at != NULL ? at : "");
 }
 
 /* ---- memory ---- */

@@ -9,9 +9,16 @@
 #include "base/status.h"
 #include "dctms.h"
 
-enum { CLI_MAX_STOP = 16, CLI_MAX_BIAS = 64, CLI_MAX_ARGS = 8 };
+enum { CLI_MAX_STOP = 16, CLI_MAX_BIAS = 64, CLI_MAX_ARGS = 8, CLI_MAX_LIST = 16 };
 
 typedef enum cli_toggle { CLI_AUTO, CLI_ON, CLI_OFF } cli_toggle;
+
+/* The values of a flag that may be repeated, as they were given. */
+typedef struct cli_list {
+    const char *text[CLI_MAX_LIST];
+    uint32_t n;
+    bool from_environment;
+} cli_list;
 
 /* Everything that flags can say, whatever the verb; options.c knows which verb takes which. */
 typedef struct cli_options {
@@ -46,8 +53,10 @@ typedef struct cli_options {
     /* pack */
     uint64_t capacity, nodes;
     /* bench */
-    const char *bench_prompt, *bench_gen, *bench_format;
-    uint32_t repetitions, depth;
+    cli_list bench_model, bench_prompt, bench_gen, bench_both, bench_steady, bench_depth, bench_ubatch, bench_threads, bench_type_k, bench_type_v;
+    const char *bench_format, *cpu_mask;
+    uint32_t repetitions, delay;
+    bool no_warmup, no_roofline;
 } cli_options;
 
 /* Fills *options from the command line and from LLAMA_ARG_* variables (a flag beats its variable). On a mistake prints one line to stderr and

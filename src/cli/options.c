@@ -15,11 +15,11 @@
 enum {
     V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
     V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
-    V_BOUNDS = V_PLAN | V_RUN | V_SCORE | V_BENCH,
-    V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE
+    V_ONE = V_PLAN | V_RUN | V_SCORE, /* one plan: one value for each bound */
+    V_BOUNDS = V_ONE | V_BENCH
 };
 
-typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
+typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
 
 typedef struct opt_row {
     const char *short_name, *long_name, *other_name; /* other_name: a second long spelling, or NULL */
@@ -32,13 +32,13 @@ typedef struct opt_row {
 #define F(name) offsetof(cli_options, name)
 
 static const opt_row rows[] = {
-    {"-m", "--model", NULL, O_STR, V_MODEL | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
+    {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
     {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context: input and output tokens together (default: at most 4096)"},
     {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M", "output tokens (default: at most 512; -1: half the context)"},
-    {"-ub", "--ubatch-size", NULL, O_U32, V_BOUNDS, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
-    {"-t", "--threads", NULL, O_U32, V_BOUNDS | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
-    {"-ctk", "--cache-type-k", NULL, O_STR, V_BOUNDS, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
-    {"-ctv", "--cache-type-v", NULL, O_STR, V_BOUNDS, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
+    {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
+    {"-ctk", "--cache-type-k", NULL, O_STR, V_ONE, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ctv", "--cache-type-v", NULL, O_STR, V_ONE, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
     {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE", "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
     {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
@@ -82,17 +82,31 @@ static const opt_row rows[] = {
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},
     {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
     {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
-    {"-p", "--n-prompt", NULL, O_STR, V_BENCH, F(bench_prompt), NULL, "N,..", "prompt sizes (default 512)"},
-    {"-n", "--n-gen", NULL, O_STR, V_BENCH, F(bench_gen), NULL, "N,..", "tokens to generate (default 128)"},
-    {"-d", "--n-depth", NULL, O_U32, V_BENCH, F(depth), NULL, "N", "tokens already there (default 0)"},
+    /* Of bench: what llama-bench takes. "N,.." is numbers and ranges, 1,2 or 1-4 or 256-1024+256 or 1-8*2, and the flag may be repeated. */
+    {"-m", "--model", NULL, O_LIST, V_BENCH, F(bench_model), "LLAMA_ARG_MODEL", "FILE", "model file (or the arguments; none: the built-in model); repeatable"},
+    {"-p", "--n-prompt", NULL, O_LIST, V_BENCH, F(bench_prompt), NULL, "N,..", "prompt sizes (default 512; 0: none)"},
+    {"-n", "--n-gen", NULL, O_LIST, V_BENCH, F(bench_gen), NULL, "N,..", "tokens to generate (default 128; 0: none)"},
+    {"-pg", "--n-prompt-gen", NULL, O_LIST, V_BENCH, F(bench_both), NULL, "P,N", "a prompt and an answer, timed as one; repeatable"},
+    {NULL, "--steady", NULL, O_LIST, V_BENCH, F(bench_steady), NULL, "N,..", "N tokens one by one at the same depth: the cursor is rewound after each"},
+    {"-d", "--n-depth", NULL, O_LIST, V_BENCH, F(bench_depth), NULL, "N,..", "tokens already there (default 0)"},
+    {"-ub", "--ubatch-size", NULL, O_LIST, V_BENCH, F(bench_ubatch), "LLAMA_ARG_UBATCH", "R,..", "rows of a prefill chunk (default 512)"},
+    {"-t", "--threads", NULL, O_LIST, V_BENCH, F(bench_threads), "LLAMA_ARG_THREADS", "W,..", "workers (default: what affinity and cgroup allow)"},
+    {"-ctk", "--cache-type-k", NULL, O_LIST, V_BENCH, F(bench_type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE,..", "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..", "f32, f16, bf16 or q8_0 (default f16)"},
     {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
+    {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX", "processors to run on, bit 0 the first (default: all that are allowed)"},
+    {NULL, "--delay", NULL, O_U32, V_BENCH, F(delay), NULL, "S", "seconds to rest before each test (default 0)"},
+    {NULL, "--no-warmup", NULL, O_FLAG, V_BENCH, F(no_warmup), NULL, NULL, "do not run each test once before it is timed"},
+    {NULL, "--no-roofline", NULL, O_FLAG, V_BENCH, F(no_roofline), NULL, NULL, "do not measure the machine"},
     /* What people type out of habit and what changes nothing here. */
+    {"-mmp", "--mmap", "--poll", O_ACCEPT_VALUE, V_BENCH, 0, NULL, NULL, NULL},
+    {"-v", "--verbose", "--progress", O_ACCEPT, V_BENCH, 0, NULL, NULL, NULL},
     {"-b", "--batch-size", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
     {"-fa", "--flash-attn", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
     {"-nr", "--no-repack", "--repack", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
     {NULL, "--no-mmap", "--mmap", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
     {NULL, "--jinja", "--no-jinja", O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
-    {NULL, "--no-warmup", "--no-context-shift", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
+    {NULL, "--no-warmup", "--no-context-shift", O_ACCEPT, V_ONE, 0, NULL, NULL, NULL},
     {NULL, "--no-display-prompt", NULL, O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
     {"-ngl", "--gpu-layers", "--n-gpu-layers", O_NO_GPU, V_BOUNDS, 0, NULL, NULL, NULL},
 };
@@ -192,6 +206,14 @@ static bool parse_bias(const char *text, dctms_logit_bias *out) {
     return true;
 }
 
+/* What a variable said is forgotten when a flag speaks. */
+static bool append(cli_list *list, const char *value) {
+    if (list->from_environment) *list = (cli_list){.n = 0};
+    if (list->n == CLI_MAX_LIST) return false;
+    list->text[list->n++] = value;
+    return true;
+}
+
 /* Stores the value of one flag; false when it is not of the kind the row wants. */
 static bool store(const opt_row *row, const char *value, cli_options *o) {
     void *field = (char *)o + row->field;
@@ -203,6 +225,7 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     case O_ACCEPT: case O_ACCEPT_VALUE: return true;
     case O_NO_GPU: return parse_i64(value, 0, 0, &i);
     case O_STR: *(const char **)field = value; return true;
+    case O_LIST: return append(field, value);
     case O_U32:
         if (!parse_i64(value, 0, INT32_MAX, &i)) return false;
         *(uint32_t *)field = (uint32_t)i;
@@ -246,6 +269,7 @@ static dct_status read_environment(int bit, cli_options *o) {
         if (value == NULL || *value == '\0') continue;
         if (r->kind == O_FLAG && strcmp(value, "0") == 0) continue;
         if (!store(r, value, o)) return cli_usage("%s: '%s' is not a value for %s", r->env, value, r->long_name);
+        if (r->kind == O_LIST) ((cli_list *)(void *)((char *)o + r->field))->from_environment = true;
     }
     return DCT_OK;
 }

@@ -255,6 +255,11 @@ void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     info->ubatch = plan->bounds.ubatch;
     info->threads = plan->bounds.threads;
     info->compile_ms = handle->compile_ms;
+    dct_phase_work step = dct_plan_phase_work(dct_plan_phase(plan, DCT_PHASE_DECODE));
+    dct_phase_work chunk = dct_plan_phase_work(dct_plan_phase(plan, DCT_PHASE_PREFILL));
+    info->step_weight_bytes = step.weight_bytes;
+    info->prompt_row_macs = chunk.macs_per_row;
+    info->prompt_run_macs = chunk.macs_per_run;
     info->optimal = true;
     for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
 }

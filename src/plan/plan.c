@@ -86,6 +86,25 @@ dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) 
     return DCT_OK;
 }
 
+dct_phase_work dct_plan_phase_work(const dct_phase *phase) {
+    dct_phase_work work = {0, 0, 0};
+    if (phase == NULL) return work;
+    const dct_graph *g = &phase->graph;
+    for (const dct_op *op = g->ops; op < g->ops + g->n_ops; op++) {
+        if (op->kind == DCT_OP_EMBED || op->n_in == 0 || op->in[0] == DCT_NONE) continue; /* the plan may be one that nobody verified */
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            const dct_value *v = op->in[i] != DCT_NONE ? &g->values[op->in[i]] : NULL;
+            if (v == NULL || v->kind != DCT_KIND_WEIGHT || v->format != DCT_FMT_WEIGHT) continue;
+            const dct_weight *w = &g->weights[v->ref];
+            uint64_t macs = (uint64_t)w->n_rows * w->n_cols;
+            work.weight_bytes += w->bytes;
+            if (g->values[op->in[0]].rows == phase->rows) work.macs_per_row += macs;
+            else work.macs_per_run += macs;
+        }
+    }
+    return work;
+}
+
 /* The slots of an op, inputs, outputs and scratch, as one row. */
 static dct_value_id touched(const dct_phase *phase, dct_op_id i, uint32_t slot) {
     const dct_op *op = &phase->graph.ops[i];

@@ -134,6 +134,13 @@ dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id);
  * bytes is judged by happens-before, in compile/ and again in verify/. */
 bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last);
 
+/* What the products of a phase take from memory and compute: each packed weight once a run; multiply-accumulates for every row of the run, and
+ * those for one row of it, whatever it has (behind LAST_ROW). Weights that are only looked up in (EMBED) count for nothing. */
+typedef struct dct_phase_work {
+    uint64_t weight_bytes, macs_per_row, macs_per_run;
+} dct_phase_work;
+dct_phase_work dct_plan_phase_work(const dct_phase *phase); /* of a phase that is NULL: nothing */
+
 /* Gives the graphs of all phases the plan's lists of weights, caches and tables. */
 dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* tools/tools: work beside inference: pack, synth. Each is a function that takes plain parameters and reports by status. */
+/* tools/tools: work beside inference: pack, synth, roofline. Each is a function that takes plain parameters and reports by status. */
 #ifndef DCT_TOOLS_TOOLS_H
 #define DCT_TOOLS_TOOLS_H
 
@@ -28,5 +28,14 @@ typedef struct dct_packfile_params {
 } dct_packfile_params;
 typedef struct dct_packfile_result { uint64_t n_items, load, height; bool optimal; } dct_packfile_result;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
+
+/* What this machine could do at most: bytes read and int8 multiply-accumulates a second, by one worker and by all, with the instruction set of the
+ * kernels in use. Takes about a second and up to 512 MiB, which are given back. */
+enum { DCT_ROOFLINE_WORKERS = 1024 };
+typedef struct dct_roofline {
+    uint32_t n_workers;
+    double bytes_per_s_one, bytes_per_s_all, macs_per_s_one, macs_per_s_all;
+} dct_roofline;
+dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) DCT_MUST_CHECK;
 
 #endif

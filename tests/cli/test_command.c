@@ -219,7 +219,6 @@ static const command_case cases[] = {
     {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello -no-cnv", "", 0, NULL, "\n"},
     {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello --chat-template chatml", "", 0, NULL, "\n"},
     {"run $M -c 256 -n 4 --temp 0 -q -p hello --alloc dynamic", "", 0, NULL, "\n"},
-    {"bench $M -p 8 -n 4 -r 1 --alloc dynamic", "", 0, NULL, "pp8"},
     /* 1 */
     {"", "", 1, NULL, "dctms run"},
     {"fly", "", 1, "dctms: unknown verb 'fly'", NULL},
@@ -230,11 +229,6 @@ static const command_case cases[] = {
     {"run $M -p x --alloc bogus", "", 1, "dctms: --alloc: 'bogus'", NULL},
     {"run $M -p x --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
     {"run $M -p x --alloc dynamic --seal on", "", 1, "dctms: --alloc dynamic", NULL},
-    {"bench $M --alloc bogus", "", 1, "dctms: --alloc: 'bogus'", NULL},
-    {"bench $M --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
-    {"bench $M --alloc dynamic --seal on", "", 1, "dctms: --alloc dynamic", NULL},
-    {"bench $M -o xml", "", 1, "dctms: -o: 'xml'", NULL},
-    {"bench $M -p 0 -n 0", "", 1, "dctms: -p and -n leave nothing", NULL},
     {"run $M -ngl 99 -p x", "", 1, "dctms: -ngl 99", NULL},
     {"run $M -ctk q4_0 -p x", "", 1, "dctms: 'q4_0' is no type", NULL},
     {"run $M -cnv --json", "", 1, "dctms: --json shows one answer", NULL},
@@ -353,44 +347,6 @@ static void a_plan_adds_up(void **state) {
     }
     assert_int_equal(total, int_of(e, "m_max_bytes"));
     json_decref(root);
-}
-
-static const char bench_keys[] = "s:model_filename s:model_type i:model_size i:model_n_params s:backends i:n_ubatch i:n_threads s:type_k s:type_v i:n_prompt i:n_gen i:n_depth "
-                                 "r:avg_ns r:stddev_ns r:avg_ts r:stddev_ts r:p50_ms r:p95_ms r:p99_ms r:max_ms r:cv i:m_max_bytes i:vm_hwm_bytes";
-
-static uint32_t count(const char *text, char c) {
-    uint32_t n = 0;
-    for (; *text != '\0'; text++) n += *text == c;
-    return n;
-}
-
-static void bench_has_one_list_of_fields(void **state) {
-    (void)state;
-    json_t *root = json_of("bench $M -p 8 -n 4 -r 2 -d 3 -ctk q8_0 -o json");
-    assert_int_equal(json_array_size(root), 2);
-    expect_keys(json_array_get(root, 0), bench_keys);
-    expect_keys(json_array_get(root, 1), bench_keys);
-    assert_int_equal(int_of(json_array_get(root, 0), "n_prompt"), 8);
-    assert_int_equal(int_of(json_array_get(root, 1), "n_gen"), 4);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(root, 1), "type_k")), "q8_0");
-    assert_string_equal(json_string_value(json_object_get(json_array_get(root, 0), "model_filename")), MODEL);
-    json_decref(root);
-
-    root = json_of("bench $M -p 0 -n 4 -r 1 -o jsonl");
-    expect_keys(root, bench_keys);
-    json_decref(root);
-
-    child c = start("bench $M -p 8 -n 4 -r 1 -o csv");
-    expect_code(&c, "bench -o csv", 0);
-    assert_int_equal(count(c.text[0], '\n'), 3);
-    assert_int_equal(count(c.text[0], ','), 3 * 22);
-    drop(&c);
-    c = start("bench $M -p 8 -n 4 -r 1 -d 2 -o md");
-    expect_code(&c, "bench -o md", 0);
-    assert_int_equal(count(c.text[0], '\n'), 4);
-    assert_int_equal(count(c.text[0], '|'), 4 * 12);
-    assert_non_null(strstr(c.text[0], "| pp8 @ d2 |"));
-    drop(&c);
 }
 
 /* ---- the run line ---- */
@@ -525,7 +481,6 @@ int main(void) {
         cmocka_unit_test(a_full_disk_is_reported),
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
-        cmocka_unit_test(bench_has_one_list_of_fields),
         cmocka_unit_test(nothing_is_obtained_after_ready),
         cmocka_unit_test(signals_end_a_run),
         cmocka_unit_test(signals_end_a_chat),

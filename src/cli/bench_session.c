@@ -1,0 +1,158 @@
+/* One session of bench: a plan that holds its deepest test, then each test from the same depth.
+ *
+ * A test runs once to warm up, then `-r` times; tokens are a fixed pseudo-random sequence. What is timed is evaluation alone: no sampling, as in
+ * llama-bench. A steady test rewinds the cursor after each token, so that all of them do the same work.
+ */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "cli/bench.h"
+
+enum { MAX_STEPS = 65536 }; /* times that are kept: repetitions that no longer fit count for means only */
+
+typedef struct bench_run {
+    dctms_session *session;
+    const bench_job *job;
+    dctms_token *prompt;
+    float *step_ms;   /* of the repetitions of one test, in order */
+    uint64_t n_waits; /* of the steps of the last repetition */
+} bench_run;
+
+static dctms_token token_at(uint32_t i, uint32_t n_vocab) { return (dctms_token)(dct_hash_mix(i + 1) % n_vocab); }
+
+static dctms_status eval_prompt(const bench_run *run, uint32_t n, dctms_error *err) { return n > 0 ? dctms_session_eval(run->session, run->prompt, n, err) : DCTMS_OK; }
+
+/* The answer of a test; the time of each token goes to `steps` unless that is NULL. *ns: of all of them, without the rewinding. */
+static dctms_status eval_answer(bench_run *run, const bench_test *t, float *steps, uint64_t *ns, dctms_error *err) {
+    dctms_session *s = run->session;
+    uint32_t depth = dctms_session_n_tokens(s), n_vocab = dctms_session_n_vocab(s);
+    uint64_t waits = dctms_session_waits(s);
+    dctms_status status = DCTMS_OK;
+    for (uint32_t i = 0; i < t->n_gen && status == DCTMS_OK; i++) {
+        uint64_t begin = dct_os_now_ns();
+        status = dctms_session_step(s, token_at(depth + i, n_vocab), err);
+        uint64_t took = dct_os_now_ns() - begin;
+        if (steps != NULL) steps[i] = (float)((double)took * 1e-6);
+        *ns += took;
+        if (status == DCTMS_OK && t->steady) status = dctms_session_rewind(s, depth, err);
+    }
+    run->n_waits = dctms_session_waits(s) - waits;
+    return status;
+}
+
+/* One repetition; the timeline is at the setup's depth before and after. */
+static dctms_status run_once(bench_run *run, const bench_test *t, float *steps, double *ns, dctms_error *err) {
+    uint64_t begin = dct_os_now_ns();
+    dctms_status status = eval_prompt(run, t->n_prompt, err);
+    uint64_t took = dct_os_now_ns() - begin;
+    if (status == DCTMS_OK) status = eval_answer(run, t, steps, &took, err);
+    *ns = took > 0 ? (double)took : 1;
+    return status == DCTMS_OK ? dctms_session_rewind(run->session, run->job->setup.depth, err) : status;
+}
+
+static dctms_status run_test(bench_run *run, const bench_test *t, bench_result *result, dctms_error *err) {
+    const cli_options *o = run->job->options;
+    double ignored;
+    uint32_t n_steps = 0;
+    dctms_status status = o->no_warmup ? DCTMS_OK : run_once(run, t, NULL, &ignored, err);
+    for (uint32_t r = 0; r < o->repetitions && status == DCTMS_OK; r++) {
+        bool keep = n_steps + t->n_gen <= MAX_STEPS;
+        status = run_once(run, t, keep ? run->step_ms + n_steps : NULL, &result->times.ns[r], err);
+        if (keep) n_steps += t->n_gen;
+    }
+    if (status != DCTMS_OK) return status;
+    result->test = t;
+    result->times.n = o->repetitions;
+    result->waits_per_token = t->n_gen > 0 && run->job->modes->session.alloc == DCTMS_ALLOC_PLANNED ? (double)run->n_waits / t->n_gen : (double)NAN;
+    bench_summarise(&result->times, t->n_prompt + t->n_gen, run->step_ms, n_steps);
+    dctms_session_memory(run->session, &result->memory);
+    return DCTMS_OK;
+}
+
+/* UTC as 2026-11-30T01:02:03Z. The parent has called gmtime_r, so that nothing about time zones is read here. */
+static void note_time(char *text, size_t size) {
+    time_t now = time(NULL);
+    struct tm parts;
+    gmtime_r(&now, &parts);
+    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &parts);
+}
+
+static dctms_status fill_to_depth(const bench_run *run, dctms_error *err) { return eval_prompt(run, run->job->setup.depth, err); }
+
+static int run_tests(bench_run *run, bench_result *result) {
+    const bench_tests *tests = run->job->tests;
+    dctms_error err;
+    dctms_status status = fill_to_depth(run, &err);
+    for (uint32_t i = 0; i < tests->n && status == DCTMS_OK; i++) {
+        if (run->job->options->delay > 0) nanosleep(&(struct timespec){.tv_sec = run->job->options->delay}, NULL);
+        note_time(result->began, sizeof result->began);
+        status = run_test(run, &tests->test[i], result, &err);
+        if (status == DCTMS_OK) bench_print_row(run->job->sheet, result);
+        cli_flush();
+    }
+    return status == DCTMS_OK ? 0 : cli_fail(&err);
+}
+
+/* Bounds that hold the deepest test, and the longest prompt that is evaluated at once; false after printing a usage error. */
+static bool make_bounds(const bench_job *job, dctms_plan_params *pp, uint32_t *longest) {
+    const bench_setup *setup = &job->setup;
+    cli_options one = *job->options;
+    one.ubatch = setup->ubatch;
+    one.threads = setup->threads;
+    one.type_k = setup->type_k;
+    one.type_v = setup->type_v;
+    if (!cli_plan_params(&one, pp)) return false;
+    uint32_t prompt = 1, gen = 1;
+    for (uint32_t i = 0; i < job->tests->n; i++) {
+        const bench_test *t = &job->tests->test[i];
+        uint32_t n_gen = t->steady ? 1 : t->n_gen;
+        if (t->n_prompt > prompt) prompt = t->n_prompt;
+        if (n_gen > gen) gen = n_gen;
+    }
+    *longest = prompt > setup->depth ? prompt : setup->depth;
+    uint32_t need = setup->depth + prompt + gen;
+    pp->n_output = (int32_t)gen;
+    if (pp->n_ctx == 0) pp->n_ctx = need;
+    if (pp->n_ctx >= need) return true;
+    cli_usage("-c %u is too small: depth, prompt and generation need %u", pp->n_ctx, need);
+    return false;
+}
+
+/* The session stands: seal, measure. */
+static int measure(bench_run *run, bench_result *result, uint32_t longest) {
+    bool enforced;
+    for (uint32_t i = 0; i < longest; i++) run->prompt[i] = token_at(i, dctms_session_n_vocab(run->session));
+    int code = cli_seal(run->job->modes, &enforced);
+    return code == 0 ? run_tests(run, result) : code;
+}
+
+int bench_session(const bench_job *job) {
+    dctms_plan_params pp;
+    uint32_t longest;
+    if (!make_bounds(job, &pp, &longest)) return DCT_USAGE;
+    bench_run run = {.job = job, .prompt = dct_os_map(longest * sizeof(dctms_token)), .step_ms = dct_os_map(MAX_STEPS * sizeof(float))};
+    if (run.prompt == NULL || run.step_ms == NULL) return cli_no_memory("the times");
+
+    dctms_error err;
+    dctms_model *model;
+    dctms_plan *plan = NULL;
+    dctms_model_info model_info;
+    dctms_plan_info plan_info;
+    int code = 0;
+    if (dctms_model_open(job->setup.model, &model, &err) != DCTMS_OK) return cli_fail(&err);
+    if (dctms_model_get_info(model, &model_info, &err) != DCTMS_OK || dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK ||
+        dctms_session_open(model, plan, &job->modes->session, &run.session, &err) != DCTMS_OK) {
+        code = cli_fail(&err);
+        goto done;
+    }
+    dctms_plan_get_info(plan, &plan_info);
+    bench_result result = {.setup = &job->setup, .model = &model_info, .plan = &plan_info, .roofline = job->roofline};
+    code = measure(&run, &result, longest);
+done:
+    dctms_session_free(run.session);
+    dctms_plan_free(plan);
+    dctms_model_free(model);
+    return code;
+}

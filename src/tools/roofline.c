@@ -1,0 +1,109 @@
+/* tools/roofline: what the machine could do at most, measured by loops that do nothing else.
+ *
+ * Reads: a buffer far larger than the caches, in huge pages where there are any, in pieces that the workers claim as they claim the pieces of a
+ * step; a piece is read as several streams side by side, without prefetch (docs/PERFORMANCE.md says why). Dots: byte_dots.h.
+ * Each figure is the best pass of many: a ceiling is what the machine gives when nobody disturbs it.
+ */
+#include "base/os.h"
+#include "exec/exec.h"
+#include "tools/byte_dots.h"
+#include "tools/tools.h"
+
+#define HUGE_BYTES ((uint64_t)2 << 20)
+enum { STREAMS = 4, PIECES_A_WORKER = 8, ROUNDS = 1 << 14 };
+#ifdef DCT_SANITIZED
+enum { STACK_BYTES = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
+#else
+enum { STACK_BYTES = 256 * 1024 };
+#endif
+static const uint64_t PIECE_BYTES = STREAMS * HUGE_BYTES, MOST_BYTES = (uint64_t)512 << 20;
+static const uint64_t LEAST_NS = 250 * 1000 * 1000;
+enum { LEAST_PASSES = 3 };
+
+typedef uint64_t words __attribute__((vector_size(16)));
+typedef struct line { words w[4]; } line;
+
+typedef struct field {
+    const char *buffer;
+    dct_byte_dots dots;
+    _Atomic uint64_t sink; /* takes what was read, so that none of it is left out */
+} field;
+
+static words fold(const line *at) { return at->w[0] ^ at->w[1] ^ at->w[2] ^ at->w[3]; }
+
+static void read_piece(void *ctx, uint32_t piece, uint32_t worker) {
+    (void)worker;
+    field *f = ctx;
+    const line *at = (const line *)(const void *)(f->buffer + piece * PIECE_BYTES);
+    const uint64_t n = HUGE_BYTES / sizeof(line);
+    words a = {0}, b = {0}, c = {0}, d = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        a ^= fold(&at[i]);
+        b ^= fold(&at[i + n]);
+        c ^= fold(&at[i + 2 * n]);
+        d ^= fold(&at[i + 3 * n]);
+    }
+    a ^= b ^ c ^ d;
+    atomic_fetch_add_explicit(&f->sink, a[0] ^ a[1], memory_order_relaxed);
+}
+
+static void dot_piece(void *ctx, uint32_t piece, uint32_t worker) {
+    (void)piece, (void)worker;
+    ((const field *)ctx)->dots.run(ROUNDS);
+}
+
+/* Seconds of the best pass over n_pieces. */
+static double best_pass(dct_pool *pool, void (*fn)(void *, uint32_t, uint32_t), field *f, uint32_t n_pieces) {
+    uint64_t best = UINT64_MAX, begin = dct_os_now_ns();
+    for (int pass = 0; pass < LEAST_PASSES || dct_os_now_ns() - begin < LEAST_NS; pass++) {
+        uint64_t start = dct_os_now_ns();
+        dct_pool_run(pool, fn, f, n_pieces);
+        uint64_t took = dct_os_now_ns() - start;
+        if (took < best) best = took;
+    }
+    return (double)(best > 0 ? best : 1) * 1e-9;
+}
+
+/* The two rates of n_workers. Control state and stacks lie in `memory`. */
+static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n_pieces, double *bytes_per_s, double *macs_per_s, dct_err *err) {
+    dct_pool *pool;
+    char *stacks = memory + dct_pool_bytes(n_workers);
+    dct_status status = dct_pool_start(memory, n_workers, stacks, STACK_BYTES, &pool, err);
+    if (status != DCT_OK) return status;
+    uint32_t n_dots = n_workers * PIECES_A_WORKER;
+    *bytes_per_s = (double)(n_pieces * PIECE_BYTES) / best_pass(pool, read_piece, f, n_pieces);
+    *macs_per_s = (double)n_dots * ROUNDS * f->dots.macs_per_round / best_pass(pool, dot_piece, f, n_dots);
+    dct_pool_stop(pool);
+    return DCT_OK;
+}
+
+/* A quarter of what could be had at most, so that measuring never drives anybody out of memory. */
+static uint64_t buffer_bytes(void) {
+    dct_mem_available have;
+    dct_os_mem_available(NULL, &have);
+    uint64_t bytes = have.available_bytes / 4 < MOST_BYTES ? have.available_bytes / 4 : MOST_BYTES;
+    return bytes < PIECE_BYTES ? PIECE_BYTES : bytes / PIECE_BYTES * PIECE_BYTES;
+}
+
+dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) {
+    if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS) return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
+    uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * STACK_BYTES;
+    char *buffer = dct_os_map_aligned(bytes, HUGE_BYTES), *control = dct_os_map(control_bytes);
+    dct_status status = DCT_OK;
+    if (buffer == NULL || control == NULL) {
+        status = dct_fail(err, DCT_SYSTEM, "no memory to measure the machine with: %llu bytes", (unsigned long long)(bytes + control_bytes));
+        goto done;
+    }
+    field f = {.buffer = buffer, .dots = dct_byte_dots_of(dct_kernels_best())};
+    dct_os_want_huge_pages(buffer, bytes);
+    status = dct_os_populate(buffer, bytes, err);
+    if (status != DCT_OK) goto done;
+    out->n_workers = n_workers;
+    uint32_t n_pieces = (uint32_t)(bytes / PIECE_BYTES);
+    status = measure(control, 1, &f, n_pieces, &out->bytes_per_s_one, &out->macs_per_s_one, err);
+    if (status == DCT_OK) status = measure(control, n_workers, &f, n_pieces, &out->bytes_per_s_all, &out->macs_per_s_all, err);
+done:
+    dct_os_unmap(buffer, bytes);
+    dct_os_unmap(control, control_bytes);
+    return status;
+}
