@@ -20,7 +20,7 @@ typedef struct gguf_part {
     const uint8_t *bytes; /* the header, up to the padding */
     uint64_t n_bytes, file_bytes;
     uint64_t infos_at;    /* where the tensors' descriptions begin */
-    gguf_head head;
+    dct_gguf_head head;
     uint64_t alignment;
     uint64_t split_no, split_count, split_tensors; /* 0, 1, 0 when the keys are absent */
 } gguf_part;
@@ -28,10 +28,10 @@ typedef struct gguf_part {
 /* --- one part ----------------------------------------------------------------------------------------------------- */
 
 /* Finds where the header ends. */
-static dct_status skim(gguf_scan s, uint64_t *n_bytes, dct_err *err) {
-    gguf_head head;
+static dct_status skim(dct_gguf_scan s, uint64_t *n_bytes, dct_err *err) {
+    dct_gguf_head head;
     dct_meta meta;
-    gguf_info info;
+    dct_gguf_info info;
     dct_status status = dct_gguf_scan_head(&s, &head, err);
     for (uint64_t i = 0; status == DCT_OK && i < head.n_meta; i++) status = dct_gguf_scan_meta(&s, i, &meta, err);
     for (uint64_t i = 0; status == DCT_OK && i < head.n_tensors; i++) status = dct_gguf_scan_info(&s, i, &info, err);
@@ -40,7 +40,7 @@ static dct_status skim(gguf_scan s, uint64_t *n_bytes, dct_err *err) {
 }
 
 static dct_status integer_of(const dct_meta *meta, uint64_t max, uint64_t *out, dct_err *err) {
-    gguf_quoted key = dct_gguf_quote(meta->key);
+    dct_gguf_quoted key = dct_gguf_quote(meta->key);
     switch (meta->type) {
     case DCT_META_U8: case DCT_META_U16: case DCT_META_U32: case DCT_META_U64: *out = meta->as.u; break;
     case DCT_META_I8: case DCT_META_I16: case DCT_META_I32: case DCT_META_I64:
@@ -71,7 +71,7 @@ static dct_status note_key(gguf_part *part, const dct_meta *meta, dct_err *err) 
 
 /* Walks the metadata of a header in memory: into `keep` (n_meta records) when it is not NULL. */
 static dct_status read_meta(gguf_part *part, dct_meta *keep, dct_err *err) {
-    gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
+    dct_gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
     part->alignment = 32;
     part->split_count = 1;
     dct_status status = dct_gguf_scan_head(&s, &part->head, err);
@@ -99,7 +99,7 @@ static dct_status load_part(dct_model *model, uint32_t number, const char *path,
     status = dct_file_read_at(file, 0, bytes, part->n_bytes, err);
     if (status != DCT_OK) return status;
     part->bytes = bytes;
-    return dct_gguf_scan_head(&(gguf_scan){.r = dct_reader_of(bytes, part->n_bytes), .end = part->n_bytes}, &part->head, err);
+    return dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part->n_bytes), .end = part->n_bytes}, &part->head, err);
 }
 
 /* --- the record --------------------------------------------------------------------------------------------------- */
@@ -116,8 +116,8 @@ static dct_status keep_meta(dct_model *model, gguf_part *part, dct_arena *arena,
 }
 
 /* Type, shape and size of a tensor. */
-static dct_status shape_of(const gguf_info *info, dct_tensor *tensor, dct_err *err) {
-    gguf_quoted name = dct_gguf_quote(info->name);
+static dct_status shape_of(const dct_gguf_info *info, dct_tensor *tensor, dct_err *err) {
+    dct_gguf_quoted name = dct_gguf_quote(info->name);
     const char *type_name;
     if (!dct_dtype_of_ggml_id(info->ggml_type, &tensor->type, &type_name)) {
         return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s' has type %s%s(id %u), which is not supported", name.text,
@@ -145,8 +145,8 @@ static dct_status shape_of(const gguf_info *info, dct_tensor *tensor, dct_err *e
 }
 
 /* `expected` is where the data of the next tensor must begin in the section; moves on behind this tensor. */
-static dct_status place(const gguf_part *part, const gguf_info *info, uint64_t data_at, uint64_t *expected, dct_tensor *tensor, dct_err *err) {
-    gguf_quoted name = dct_gguf_quote(info->name);
+static dct_status place(const gguf_part *part, const dct_gguf_info *info, uint64_t data_at, uint64_t *expected, dct_tensor *tensor, dct_err *err) {
+    dct_gguf_quoted name = dct_gguf_quote(info->name);
     if (info->offset != *expected) {
         const char *why = info->offset % part->alignment != 0 ? "is not aligned" : info->offset < *expected ? "overlaps another tensor" : "leaves a hole";
         return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': data offset %llu %s (%llu expected)", name.text,
@@ -161,12 +161,12 @@ static dct_status place(const gguf_part *part, const gguf_info *info, uint64_t d
 }
 
 static dct_status read_tensors(dct_model *model, uint32_t number, const gguf_part *part, dct_err *err) {
-    gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
+    dct_gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
     s.r.pos = part->infos_at;
     s.r.big_endian = part->head.big_endian;
     uint64_t data_at = dct_round_up(part->n_bytes, part->alignment), expected = 0, end = 0;
     for (uint64_t i = 0; i < part->head.n_tensors; i++) {
-        gguf_info info;
+        dct_gguf_info info;
         dct_tensor tensor = {.part = number};
         dct_status status = dct_gguf_scan_info(&s, i, &info, err);
         if (status == DCT_OK) status = shape_of(&info, &tensor, err);
@@ -271,7 +271,7 @@ dct_status dct_gguf_open(dct_model *model, dct_arena *arena, dct_err *err) {
 dct_status dct_gguf_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
     gguf_part part = {.bytes = bytes, .file_bytes = n};
     dct_status status = skim(dct_gguf_scan_bytes(bytes, n), &part.n_bytes, err);
-    if (status == DCT_OK) status = dct_gguf_scan_head(&(gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head, err);
+    if (status == DCT_OK) status = dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head, err);
     if (status == DCT_OK) status = keep_meta(model, &part, arena, err);
     if (status == DCT_OK && part.split_count > 1) {
         status = dct_fail(err, DCT_BAD_FILE, "part of a split model, which bytes in memory cannot be (key 'split.count')");

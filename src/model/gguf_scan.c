@@ -5,18 +5,18 @@
 /* The shortest records: what a count may be is what is left, divided by these. */
 enum { MIN_META = 8 + 1 + 4 + 1, MIN_INFO = 8 + 1 + 4 + 8 + 4 + 8 };
 
-gguf_scan dct_gguf_scan_bytes(const void *bytes, uint64_t n) {
+dct_gguf_scan dct_gguf_scan_bytes(const void *bytes, uint64_t n) {
     uint64_t end = n < DCT_GGUF_MAX_HEADER ? n : DCT_GGUF_MAX_HEADER;
-    return (gguf_scan){.r = dct_reader_of(bytes, end), .end = end};
+    return (dct_gguf_scan){.r = dct_reader_of(bytes, end), .end = end};
 }
 
-gguf_scan dct_gguf_scan_file(const dct_file *file, uint8_t *window) {
+dct_gguf_scan dct_gguf_scan_file(const dct_file *file, uint8_t *window) {
     uint64_t end = file->bytes < DCT_GGUF_MAX_HEADER ? file->bytes : DCT_GGUF_MAX_HEADER;
-    return (gguf_scan){.r = dct_reader_of(window, 0), .file = file, .window = window, .end = end};
+    return (dct_gguf_scan){.r = dct_reader_of(window, 0), .file = file, .window = window, .end = end};
 }
 
-gguf_quoted dct_gguf_quote(dct_str name) {
-    gguf_quoted q;
+dct_gguf_quoted dct_gguf_quote(dct_str name) {
+    dct_gguf_quoted q;
     size_t n = name.len < sizeof q.text - 1 ? name.len : sizeof q.text - 1;
     for (size_t i = 0; i < n; i++) q.text[i] = name.ptr[i] >= 0x20 && name.ptr[i] < 0x7f ? name.ptr[i] : '?';
     q.text[n] = '\0';
@@ -30,15 +30,15 @@ uint32_t dct_gguf_scalar_bytes(uint32_t type) {
 
 /* --- the window --------------------------------------------------------------------------------------------------- */
 
-static uint64_t left(const gguf_scan *s) { return s->end - dct_reader_offset(&s->r); }
+static uint64_t left(const dct_gguf_scan *s) { return s->end - dct_reader_offset(&s->r); }
 
-static dct_status cut_off(const gguf_scan *s, const char *what, dct_err *err) {
+static dct_status cut_off(const dct_gguf_scan *s, const char *what, dct_err *err) {
     const char *why = s->end == DCT_GGUF_MAX_HEADER ? "is longer than 256 MiB" : "is cut off";
     return dct_fail_at(err, DCT_BAD_FILE, dct_reader_offset(&s->r), "the header %s in %s", why, what);
 }
 
 /* Makes the next n bytes (at most a window) stand in the reader. */
-static dct_status need(gguf_scan *s, uint64_t n, const char *what, dct_err *err) {
+static dct_status need(dct_gguf_scan *s, uint64_t n, const char *what, dct_err *err) {
     if (dct_reader_left(&s->r) >= n) return DCT_OK;
     if (left(s) < n || s->file == NULL) return cut_off(s, what, err);
     uint64_t offset = dct_reader_offset(&s->r), size = left(s) < DCT_GGUF_WINDOW ? left(s) : DCT_GGUF_WINDOW;
@@ -51,7 +51,7 @@ static dct_status need(gguf_scan *s, uint64_t n, const char *what, dct_err *err)
 }
 
 /* Passes over n bytes without reading those outside the window. *at is where they stand, NULL when they are not in memory. */
-static dct_status pass(gguf_scan *s, uint64_t n, const char *what, const void **at, dct_err *err) {
+static dct_status pass(dct_gguf_scan *s, uint64_t n, const char *what, const void **at, dct_err *err) {
     if (left(s) < n) return cut_off(s, what, err);
     *at = NULL;
     if (s->file == NULL) {
@@ -65,7 +65,7 @@ static dct_status pass(gguf_scan *s, uint64_t n, const char *what, const void **
 }
 
 /* An unsigned integer of 1, 2, 4 or 8 bytes. */
-static dct_status scan_uint(gguf_scan *s, uint32_t n, const char *what, uint64_t *out, dct_err *err) {
+static dct_status scan_uint(dct_gguf_scan *s, uint32_t n, const char *what, uint64_t *out, dct_err *err) {
     dct_status status = need(s, n, what, err);
     if (status != DCT_OK) return status;
     uint8_t u8 = 0;
@@ -77,7 +77,7 @@ static dct_status scan_uint(gguf_scan *s, uint32_t n, const char *what, uint64_t
     return DCT_OK;
 }
 
-static dct_status scan_u32(gguf_scan *s, const char *what, uint32_t *out, dct_err *err) {
+static dct_status scan_u32(dct_gguf_scan *s, const char *what, uint32_t *out, dct_err *err) {
     uint64_t v = 0;
     dct_status status = scan_uint(s, 4, what, &v, err);
     *out = (uint32_t)v;
@@ -85,7 +85,7 @@ static dct_status scan_u32(gguf_scan *s, const char *what, uint32_t *out, dct_er
 }
 
 /* A name of 1 to `max` bytes that stays readable until the next call. */
-static dct_status scan_name(gguf_scan *s, uint64_t max, const char *what, dct_str *out, dct_err *err) {
+static dct_status scan_name(dct_gguf_scan *s, uint64_t max, const char *what, dct_str *out, dct_err *err) {
     uint64_t offset = dct_reader_offset(&s->r), n = 0;
     dct_status status = scan_uint(s, 8, what, &n, err);
     if (status != DCT_OK) return status;
@@ -102,7 +102,7 @@ static dct_status scan_name(gguf_scan *s, uint64_t max, const char *what, dct_st
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-dct_status dct_gguf_scan_head(gguf_scan *s, gguf_head *head, dct_err *err) {
+dct_status dct_gguf_scan_head(dct_gguf_scan *s, dct_gguf_head *head, dct_err *err) {
     dct_status status = need(s, 8, "the magic and version", err);
     if (status != DCT_OK) return status;
     const void *magic;
@@ -135,7 +135,7 @@ dct_status dct_gguf_scan_head(gguf_scan *s, gguf_head *head, dct_err *err) {
     return DCT_OK;
 }
 
-static dct_status scan_string(gguf_scan *s, const char *key, dct_str *out, dct_err *err) {
+static dct_status scan_string(dct_gguf_scan *s, const char *key, dct_str *out, dct_err *err) {
     uint64_t offset = dct_reader_offset(&s->r), n = 0;
     dct_status status = scan_uint(s, 8, key, &n, err);
     if (status != DCT_OK) return status;
@@ -149,7 +149,7 @@ static dct_status scan_string(gguf_scan *s, const char *key, dct_str *out, dct_e
     return status;
 }
 
-static dct_status scan_array(gguf_scan *s, const char *key, dct_meta *meta, dct_err *err) {
+static dct_status scan_array(dct_gguf_scan *s, const char *key, dct_meta *meta, dct_err *err) {
     uint64_t offset = dct_reader_offset(&s->r), n = 0;
     uint32_t type;
     dct_status status = scan_u32(s, key, &type, err);
@@ -184,7 +184,7 @@ static dct_status scan_array(gguf_scan *s, const char *key, dct_meta *meta, dct_
     return DCT_OK;
 }
 
-static dct_status scan_scalar(gguf_scan *s, const char *key, dct_meta *meta, dct_err *err) {
+static dct_status scan_scalar(dct_gguf_scan *s, const char *key, dct_meta *meta, dct_err *err) {
     uint64_t bits = 0;
     dct_status status = scan_uint(s, dct_gguf_scalar_bytes(meta->type), key, &bits, err);
     if (status != DCT_OK) return status;
@@ -209,12 +209,12 @@ static dct_status scan_scalar(gguf_scan *s, const char *key, dct_meta *meta, dct
     return DCT_OK;
 }
 
-dct_status dct_gguf_scan_meta(gguf_scan *s, uint64_t number, dct_meta *meta, dct_err *err) {
+dct_status dct_gguf_scan_meta(dct_gguf_scan *s, uint64_t number, dct_meta *meta, dct_err *err) {
     uint64_t begin = dct_reader_offset(&s->r);
     memset(meta, 0, sizeof *meta);
     dct_status status = scan_name(s, DCT_GGUF_MAX_KEY, "a metadata key", &meta->key, err);
     if (status != DCT_OK) return status;
-    gguf_quoted key = dct_gguf_quote(meta->key);
+    dct_gguf_quoted key = dct_gguf_quote(meta->key);
 
     uint32_t type;
     uint64_t type_offset = dct_reader_offset(&s->r);
@@ -231,12 +231,12 @@ dct_status dct_gguf_scan_meta(gguf_scan *s, uint64_t number, dct_meta *meta, dct
     return scan_scalar(s, key.text, meta, err);
 }
 
-dct_status dct_gguf_scan_info(gguf_scan *s, uint64_t number, gguf_info *info, dct_err *err) {
+dct_status dct_gguf_scan_info(dct_gguf_scan *s, uint64_t number, dct_gguf_info *info, dct_err *err) {
     memset(info, 0, sizeof *info);
     info->info_offset = dct_reader_offset(&s->r);
     dct_status status = scan_name(s, DCT_GGUF_MAX_NAME, "a tensor name", &info->name, err);
     if (status != DCT_OK) return status;
-    gguf_quoted name = dct_gguf_quote(info->name);
+    dct_gguf_quoted name = dct_gguf_quote(info->name);
 
     uint64_t dims_offset = dct_reader_offset(&s->r);
     status = scan_u32(s, name.text, &info->n_dims, err);

@@ -18,39 +18,39 @@ enum {
     DCT_GGUF_MAX_HEADER = 256 * 1024 * 1024, /* real ones have up to 20 MiB */
 };
 
-typedef struct gguf_scan {
+typedef struct dct_gguf_scan {
     dct_reader r;
     const dct_file *file; /* NULL: r holds everything */
     uint8_t *window;
     uint64_t end;         /* the header ends here at the latest */
-} gguf_scan;
+} dct_gguf_scan;
 
-typedef struct gguf_head {
+typedef struct dct_gguf_head {
     uint32_t version;
     bool big_endian;
     uint64_t n_meta, n_tensors;
-} gguf_head;
+} dct_gguf_head;
 
 /* A tensor's description as it stands in the header: nothing but the name's length and the number of dimensions is checked. */
-typedef struct gguf_info {
+typedef struct dct_gguf_info {
     dct_str name;
     uint32_t n_dims, ggml_type;
     uint64_t ne[DCT_MAX_DIMS], offset, info_offset;
-} gguf_info;
+} dct_gguf_info;
 
-gguf_scan dct_gguf_scan_bytes(const void *bytes, uint64_t n);
-gguf_scan dct_gguf_scan_file(const dct_file *file, uint8_t *window);
+dct_gguf_scan dct_gguf_scan_bytes(const void *bytes, uint64_t n);
+dct_gguf_scan dct_gguf_scan_file(const dct_file *file, uint8_t *window);
 
 /* In this order. Keys, names, strings and arrays point into the header in memory; over a file these pointers mean nothing. */
-dct_status dct_gguf_scan_head(gguf_scan *s, gguf_head *head, dct_err *err) DCT_MUST_CHECK;
-dct_status dct_gguf_scan_meta(gguf_scan *s, uint64_t number, dct_meta *meta, dct_err *err) DCT_MUST_CHECK;
-dct_status dct_gguf_scan_info(gguf_scan *s, uint64_t number, gguf_info *info, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_gguf_scan_head(dct_gguf_scan *s, dct_gguf_head *head, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_gguf_scan_meta(dct_gguf_scan *s, uint64_t number, dct_meta *meta, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_gguf_scan_info(dct_gguf_scan *s, uint64_t number, dct_gguf_info *info, dct_err *err) DCT_MUST_CHECK;
 
 /* A name from outside, fit for a message: printable ASCII, cut to 63 bytes. */
-typedef struct gguf_quoted {
+typedef struct dct_gguf_quoted {
     char text[64];
-} gguf_quoted;
-gguf_quoted dct_gguf_quote(dct_str name);
+} dct_gguf_quoted;
+dct_gguf_quoted dct_gguf_quote(dct_str name);
 
 /* Bytes of a scalar, 0 for strings, arrays and what is no type. */
 uint32_t dct_gguf_scalar_bytes(uint32_t type);

@@ -18,8 +18,6 @@ static const struct {
 
 enum { HEAD = 8, LEAST_ENTRY = 40 }; /* bytes before the JSON; a description takes more than this many */
 
-const char *dct_st_type_name(dct_st_type type) { return types[type].name; }
-
 dct_status dct_st_header_bytes(const uint8_t first[8], uint64_t file_bytes, uint64_t *n, dct_err *err) {
     uint64_t bytes = 0;
     for (int i = 0; i < HEAD; i++) bytes |= (uint64_t)first[i] << (8 * i);

@@ -20,7 +20,6 @@ typedef enum dct_st_type {
     DCT_ST_F64, DCT_ST_I64, DCT_ST_U64, DCT_ST_I32, DCT_ST_I16, DCT_ST_U16, DCT_ST_I8, DCT_ST_U8, DCT_ST_BOOL, DCT_ST_F8_E4M3, DCT_ST_F8_E5M2, DCT_ST_F8_E8M0,
     DCT_ST_COUNT
 } dct_st_type;
-const char *dct_st_type_name(dct_st_type type);
 
 typedef struct dct_st_tensor {
     dct_str name;      /* decoded; first, for name_index */

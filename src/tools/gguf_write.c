@@ -16,34 +16,34 @@ void dct_gguf_put_head(dct_writer *w, uint64_t n_tensors, uint64_t n_meta) {
     dct_write_u64(w, n_meta);
 }
 
-void dct_gguf_put_key(dct_writer *w, const char *key, dct_meta_type type) {
+static void put_key(dct_writer *w, const char *key, dct_meta_type type) {
     put_z(w, key);
     dct_write_u32(w, (uint32_t)type);
 }
 
 void dct_gguf_put_array(dct_writer *w, const char *key, dct_meta_type type, uint64_t n) {
-    dct_gguf_put_key(w, key, DCT_META_ARRAY);
+    put_key(w, key, DCT_META_ARRAY);
     dct_write_u32(w, (uint32_t)type);
     dct_write_u64(w, n);
 }
 
 void dct_gguf_put_u32(dct_writer *w, const char *key, uint32_t v) {
-    dct_gguf_put_key(w, key, DCT_META_U32);
+    put_key(w, key, DCT_META_U32);
     dct_write_u32(w, v);
 }
 
 void dct_gguf_put_f32(dct_writer *w, const char *key, float v) {
-    dct_gguf_put_key(w, key, DCT_META_F32);
+    put_key(w, key, DCT_META_F32);
     dct_write_f32(w, v);
 }
 
 void dct_gguf_put_bool(dct_writer *w, const char *key, bool v) {
-    dct_gguf_put_key(w, key, DCT_META_BOOL);
+    put_key(w, key, DCT_META_BOOL);
     dct_write_u8(w, v);
 }
 
 void dct_gguf_put_z(dct_writer *w, const char *key, const char *v) {
-    dct_gguf_put_key(w, key, DCT_META_STRING);
+    put_key(w, key, DCT_META_STRING);
     put_z(w, v);
 }
 

@@ -10,7 +10,6 @@ enum { DCT_GGUF_WRITE_ALIGN = 32 };
 
 void dct_gguf_put_head(dct_writer *w, uint64_t n_tensors, uint64_t n_meta);
 void dct_gguf_put_str(dct_writer *w, dct_str s); /* u64 length, bytes */
-void dct_gguf_put_key(dct_writer *w, const char *key, dct_meta_type type);
 void dct_gguf_put_array(dct_writer *w, const char *key, dct_meta_type type, uint64_t n); /* the elements follow */
 void dct_gguf_put_u32(dct_writer *w, const char *key, uint32_t v);
 void dct_gguf_put_f32(dct_writer *w, const char *key, float v);
