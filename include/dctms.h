@@ -146,7 +146,7 @@ typedef struct dctms_session_params {
     bool mlock;         /* pin the reservation; failing is fatal */
     bool force;         /* start even when M_max exceeds the available memory */
     bool whole_process; /* the process is this session: DCTMS_NO_FIT when program, libraries, heap and stack hold more than M_max has for them */
-    void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes of weights loaded; may be NULL */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes populated and bytes loaded, from 0; may be NULL */
     void *progress_ctx;
 } dctms_session_params;
 DCTMS_API dctms_session_params dctms_session_default_params(void);
@@ -176,7 +176,7 @@ DCTMS_API const float *dctms_session_logits(const dctms_session *session);
 DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, uint32_t row);
 DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
 
-/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. `text` may be dctms_session_prompt_buffer. */
+/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. */
 DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special, dctms_error *err);
 
 typedef struct dctms_chat_message {
@@ -184,8 +184,18 @@ typedef struct dctms_chat_message {
     const char *content;
 } dctms_chat_message;
 
-/* Planned memory for the text of a prompt: as many bytes as N tokens can have at most. It lies over what steps use: fill it right before the prompt. */
-DCTMS_API char *dctms_session_prompt_buffer(dctms_session *session, size_t *bytes);
+/* Planned memory for a prompt or for the messages of a conversation, so that a sealed process can keep them: what N tokens can need at
+ * most. It is the caller's; nothing here reads or writes it. */
+typedef struct dctms_conversation {
+    char *text;
+    size_t n_text;      /* bytes: of the longest text of N tokens, and a NUL for each message */
+    dctms_chat_message *messages;
+    uint32_t n_messages; /* N + 2: no message can do without a token */
+} dctms_conversation;
+DCTMS_API dctms_conversation dctms_session_conversation(const dctms_session *session);
+
+/* DCTMS_BOUND when a text of so many bytes cannot fit whatever it says; the message names at least how many tokens it has, and the bound. */
+DCTMS_API dctms_status dctms_session_check_length(const dctms_session *session, uint64_t n_bytes, dctms_error *err);
 
 /* What the file has for chats; set_chat_template does not change it. */
 typedef enum dctms_template { DCTMS_TEMPLATE_NONE, DCTMS_TEMPLATE_UNKNOWN, DCTMS_TEMPLATE_KNOWN } dctms_template;
@@ -193,7 +203,6 @@ DCTMS_API dctms_template dctms_session_file_template(const dctms_session *sessio
 
 /* "" means the file's own template, recognised; otherwise a family's name. Fails when neither is known, listing the names. */
 DCTMS_API dctms_status dctms_session_set_chat_template(dctms_session *session, const char *name, dctms_error *err);
-DCTMS_API bool dctms_session_has_chat_template(const dctms_session *session);
 
 /* Renders the whole conversation with the assistant's turn opened, keeps the prefix that the timeline already has, evaluates the rest. When it does
  * not fit: DCTMS_BOUND, and the timeline is as it was. */

@@ -53,6 +53,8 @@ bool dct_os_exists(const char *path);
 
 /* Opens for reading; refuses what is not a regular file. The message carries path and reason. */
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err);
+/* Opens for reading in order whatever has bytes to give: a file, a pipe, a terminal. Waits for the writer of a named pipe. */
+dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err);
 void dct_file_close(dct_file *file);
 
 /* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */

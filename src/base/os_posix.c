@@ -91,6 +91,19 @@ dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
     return DCT_OK;
 }
 
+dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        close(fd);
+        return dct_fail(err, DCT_BAD_FILE, "%s: a directory, not a text", path);
+    }
+    file->fd = fd;
+    file->bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    return DCT_OK;
+}
+
 void dct_file_close(dct_file *file) {
     if (file->fd >= 0) close(file->fd);
     file->fd = -1;

@@ -40,6 +40,15 @@ dct_status dct_fail_at(dct_err *err, dct_status code, uint64_t offset, const cha
     return code;
 }
 
+void dct_err_name_file(dct_err *err, const char *path) {
+    enum { SHOWN = 120 };
+    size_t n = strlen(path);
+    if (n == 0 || strncmp(err->message, path, n) == 0) return;
+    dct_err why = *err;
+    dct_fail(err, why.code, "%s%s: %.260s", n > SHOWN ? "..." : "", n > SHOWN ? path + n - SHOWN : path, why.message);
+    err->offset = why.offset;
+}
+
 const char *dct_status_text(dct_status code) {
     switch (code) {
 #define DCT_STATUS_CASE(name, number, text) \

@@ -85,6 +85,7 @@ void cli_flush(void);                                     /* stdout; exits with 
 /* "dctms: message" on stderr; returns the code to exit with. */
 int cli_fail(const dctms_error *err);
 int cli_fail_err(const dct_err *err);
+int cli_fail_file(const char *path, dct_err *err); /* names the file */
 int cli_usage(const char *format, ...) DCT_PRINTF(1, 2);
 int cli_no_memory(const char *what); /* DCT_SYSTEM */
 
@@ -99,11 +100,18 @@ typedef struct cli_sink {
 void cli_sink_write(void *sink, const char *text, size_t n);
 int cli_sink_save(cli_sink *sink, const char *path);
 
-/* The file's content in fresh pages, NUL-terminated; "-" is standard input. Refuses more than `limit` bytes. */
-dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, dct_err *err);
+/* Texts may be files, pipes or terminals; "-" is standard input. */
+dct_status cli_open_text(dct_file *file, const char *path, dct_err *err);
 
-/* What is left of an open file into the caller's memory. More than cap bytes: DCT_BOUND with both numbers, before it is read where the size is known. */
-dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, size_t *n, dct_err *err);
+/* The whole text in fresh pages (map_bytes, the caller's to unmap), NUL-terminated. Refuses more than `limit` bytes. */
+dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, size_t *map_bytes, dct_err *err);
+
+/* What is left of an open file into the caller's memory. When there is more than cap, *n is at least cap + 1: how much there is where that is known. A
+ * signal that has a handler ends it with DCT_INTERRUPTED. */
+dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, uint64_t *n, dct_err *err);
+
+/* Editors end a file with a newline that is no part of a prompt: one is dropped, as llama.cpp does. */
+void cli_drop_newline(const char *text, size_t *n);
 
 double cli_mib(uint64_t bytes);
 
@@ -120,10 +128,17 @@ typedef struct cli_modes {
 } cli_modes;
 bool cli_parse_modes(const cli_options *o, cli_modes *modes);
 
+/* Warns when the context is longer than what the model was trained for. Before the model's header is dropped. */
+void cli_warn_context(const dctms_model *model, const dctms_plan *plan);
+
+/* "M_max ... observed ..." on stderr: what a session promised and what the process took, and what `calls` of the heap there were since ready. */
+void cli_note_memory(const dctms_memory *memory, uint64_t calls);
+uint64_t cli_heap_calls(void);
+
 /* Seals the process when the modes say so; *enforced is false when they do not. */
 int cli_seal(const cli_modes *modes, bool *enforced);
 
-/* Draws a progress line on stderr when it is a terminal: a `progress` callback of the library. */
+/* Draws a progress line on stderr when it is a terminal, which the next note replaces: a `progress` callback of the library. */
 void cli_progress(void *label, uint64_t done, uint64_t total);
 
 /* ---- the library heap (heap.c): malloc of this executable ---- */

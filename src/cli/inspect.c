@@ -33,8 +33,9 @@ int cli_tokenize(const cli_options *o) {
     dctms_error err;
     dct_err io;
     char *text = (char *)(uintptr_t)o->prompt;
-    size_t n_text = o->prompt != NULL ? strlen(o->prompt) : 0;
-    if (text == NULL && cli_read_file(o->prompt_file != NULL ? o->prompt_file : "-", 1u << 30, &text, &n_text, &io) != DCT_OK) return cli_fail_err(&io);
+    const char *path = o->prompt_file != NULL ? o->prompt_file : "-";
+    size_t n_text = o->prompt != NULL ? strlen(o->prompt) : 0, map_bytes;
+    if (text == NULL && cli_read_file(path, 1u << 30, &text, &n_text, &map_bytes, &io) != DCT_OK) return cli_fail_err(&io);
     dctms_model *model;
     dctms_tokenizer *tokenizer;
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);

@@ -53,8 +53,18 @@ void cli_print(const char *format, ...) {
     if (n > 0) cli_out(NULL, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
+/* A line of progress stands on the terminal: whatever is written next takes its place. */
+static bool line_is_open;
+
+static void clear_line(void) {
+    static const char clear[] = "\r\033[K";
+    if (line_is_open) (void)!write_all(2, clear, sizeof clear - 1);
+    line_is_open = false;
+}
+
 void cli_note(const char *format, ...) {
     char line[2048];
+    clear_line();
     va_list args;
     va_start(args, format);
     int n = vsnprintf(line, sizeof line, format, args);
@@ -72,6 +82,11 @@ int cli_fail_err(const dct_err *err) {
     cli_flush();
     cli_note("dctms: %s\n", err->message);
     return err->code;
+}
+
+int cli_fail_file(const char *path, dct_err *err) {
+    dct_err_name_file(err, path);
+    return cli_fail_err(err);
 }
 
 int cli_usage(const char *format, ...) {
@@ -132,21 +147,34 @@ int cli_sink_save(cli_sink *sink, const char *path) {
     return status == DCT_OK ? 0 : cli_fail_err(&err);
 }
 
-/* Standard input has no size: it is read into pages that double. */
-static dct_status read_stream(int fd, uint64_t limit, char **text, size_t *n, dct_err *err) {
+/* ---- input ---- */
+
+dct_status cli_open_text(dct_file *file, const char *path, dct_err *err) {
+    if (strcmp(path, "-") != 0) return dct_file_open_stream(file, path, err);
+    *file = (dct_file){.fd = 0};
+    return DCT_OK;
+}
+
+static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+
+/* What comes has no size until it ends: it is read into pages that double. */
+static dct_status read_all(const dct_file *file, const char *name, uint64_t limit, char **text, size_t *n, size_t *map_bytes, dct_err *err) {
     size_t cap = 64 * 1024, used = 0;
+    if (file->bytes > limit) return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
+    if (file->bytes >= cap) cap = (size_t)file->bytes + 2; /* the end is seen without growing */
     char *bytes = dct_os_map(cap);
     while (bytes != NULL) {
-        ssize_t got = read(fd, bytes + used, cap - used - 1);
+        ssize_t got = read(file->fd, bytes + used, cap - used - 1);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return dct_fail(err, DCT_SYSTEM, "cannot read standard input: %s", strerror(errno));
+        if (got < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", name, strerror(errno));
         if (got == 0) {
             *text = bytes;
             *n = used;
+            *map_bytes = cap;
             return DCT_OK;
         }
         used += (size_t)got;
-        if (used > limit) return dct_fail(err, DCT_BOUND, "standard input holds more than %llu bytes", (unsigned long long)limit);
+        if (used > limit) return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
         if (used + 1 < cap) continue;
         char *grown = dct_os_map(cap * 2);
         if (grown != NULL) memcpy(grown, bytes, used);
@@ -154,44 +182,35 @@ static dct_status read_stream(int fd, uint64_t limit, char **text, size_t *n, dc
         bytes = grown;
         cap *= 2;
     }
-    return dct_fail(err, DCT_SYSTEM, "no memory to read standard input");
+    return dct_fail(err, DCT_SYSTEM, "%s: no memory to read it", name);
 }
 
-dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, dct_err *err) {
-    if (strcmp(path, "-") == 0) return read_stream(0, limit, text, n, err);
+dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, size_t *map_bytes, dct_err *err) {
     dct_file file;
-    dct_status status = dct_file_open(&file, path, err);
+    dct_status status = cli_open_text(&file, path, err);
     if (status != DCT_OK) return status;
-    if (file.bytes > limit) {
-        status = dct_fail(err, DCT_BOUND, "%s: %llu bytes, at most %llu can be used", path, (unsigned long long)file.bytes,
-                          (unsigned long long)limit);
-    } else {
-        char *bytes = dct_os_map((size_t)file.bytes + 1);
-        if (bytes == NULL) {
-            status = dct_fail(err, DCT_SYSTEM, "%s: no memory for %llu bytes", path, (unsigned long long)file.bytes);
-        } else {
-            status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
-            *text = bytes;
-            *n = (size_t)file.bytes;
-        }
-    }
-    dct_file_close(&file);
+    status = read_all(&file, shown_name(path), limit, text, n, map_bytes, err);
+    if (file.fd != 0) dct_file_close(&file);
     return status;
 }
 
-dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, size_t *n, dct_err *err) {
-    if (file->bytes > cap)
-        return dct_fail(err, DCT_BOUND, "%s: %llu bytes, a prompt can have %zu at most", path, (unsigned long long)file->bytes, cap);
+dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, uint64_t *n, dct_err *err) {
+    *n = file->bytes;
+    if (file->bytes > cap) return DCT_OK;
     *n = 0;
     for (;;) {
         char past;
-        ssize_t got = *n < cap ? read(file->fd, into + *n, cap - *n) : read(file->fd, &past, 1);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path, strerror(errno));
+        ssize_t got = *n < cap ? read(file->fd, into + *n, cap - (size_t)*n) : read(file->fd, &past, 1);
+        if (got < 0 && errno == EINTR) return dct_fail(err, DCT_INTERRUPTED, "%s: interrupted", shown_name(path));
+        if (got < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", shown_name(path), strerror(errno));
         if (got == 0) return DCT_OK;
-        if (*n == cap) return dct_fail(err, DCT_BOUND, "%s: more than the %zu bytes that a prompt can have at most", path, cap);
         *n += (size_t)got;
+        if (*n > cap) return DCT_OK;
     }
+}
+
+void cli_drop_newline(const char *text, size_t *n) {
+    if (*n > 0 && text[*n - 1] == '\n') --*n;
 }
 
 void cli_progress(void *label, uint64_t done, uint64_t total) {
@@ -199,9 +218,10 @@ void cli_progress(void *label, uint64_t done, uint64_t total) {
     static unsigned last = 101;
     if (is_terminal < 0) is_terminal = isatty(2);
     if (!is_terminal || total == 0) return;
-    unsigned percent = (unsigned)(done * 100 / total);
+    unsigned percent = (unsigned)((double)done / (double)total * 100);
     if (percent == last) return;
+    cli_note("%s %3u %%", (const char *)label, percent);
     last = percent;
-    cli_note("\r%s %3u %%  %.0f of %.0f MiB%s", (const char *)label, percent, cli_mib(done), cli_mib(total),
-             done >= total ? "\r\033[K" : "");
+    line_is_open = true;
+    if (done >= total) clear_line();
 }

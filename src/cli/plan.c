@@ -13,12 +13,19 @@ static int print_plan(const dctms_plan *plan, const cli_options *o) {
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
 
-static int draw_plan(const dctms_plan *plan, const cli_options *o) {
+/* The phase that --svg draws. */
+static bool parse_phase(const cli_options *o, dctms_plan_format *drawn) {
     bool decode = o->phase != NULL && strcmp(o->phase, "decode") == 0;
-    if (o->phase != NULL && !decode && strcmp(o->phase, "prefill") != 0) return cli_usage("--phase: '%s' is neither prefill nor decode", o->phase);
+    *drawn = decode ? DCTMS_PLAN_SVG_DECODE : DCTMS_PLAN_SVG_PREFILL;
+    if (o->phase == NULL || decode || strcmp(o->phase, "prefill") == 0) return true;
+    cli_usage("--phase: '%s' is neither prefill nor decode", o->phase);
+    return false;
+}
+
+static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const cli_options *o) {
     dctms_error err;
     cli_sink sink = {0};
-    dctms_status status = dctms_plan_print(plan, decode ? DCTMS_PLAN_SVG_DECODE : DCTMS_PLAN_SVG_PREFILL, cli_sink_write, &sink, &err);
+    dctms_status status = dctms_plan_print(plan, drawn, cli_sink_write, &sink, &err);
     if (status != DCTMS_OK) return cli_fail(&err);
     return cli_sink_save(&sink, o->svg);
 }
@@ -26,7 +33,8 @@ static int draw_plan(const dctms_plan *plan, const cli_options *o) {
 int cli_plan(const cli_options *o) {
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model");
     dctms_plan_params params;
-    if (!cli_plan_params(o, &params)) return DCT_USAGE;
+    dctms_plan_format drawn;
+    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan;
@@ -40,8 +48,9 @@ int cli_plan(const cli_options *o) {
     if (dctms_model_get_info(model, &info, &err) == DCTMS_OK && info.data_missing) {
         cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
     }
+    cli_warn_context(model, plan);
     code = print_plan(plan, o);
-    if (code == 0 && o->svg != NULL) code = draw_plan(plan, o);
+    if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
     dctms_plan_free(plan);
 close_model:

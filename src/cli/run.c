@@ -1,7 +1,7 @@
 /* run: plan, verify, reserve, load, seal, answer; a chat when a terminal asks.
  *
- * After dctms_seal nothing here allocates: the chat's history lies in a fixed buffer of this file, a prompt from a file goes straight into
- * the session's.
+ * After dctms_seal nothing here allocates: a prompt from a file, a chat's lines and its history lie in the session's planned memory for
+ * conversations, which is as large as the bound of N tokens allows. So that bound is the only one, and refusals count tokens.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,14 +12,11 @@
 #include "base/os.h"
 #include "cli/cli.h"
 
-enum { HISTORY_BYTES = 192 * 1024, MAX_MESSAGES = 512 };
-
-/* A conversation: texts follow one another in `store`. */
+/* A conversation: texts follow one another, a NUL behind each, but for those of the command line, which stay where they are. */
 typedef struct history {
-    char store[HISTORY_BYTES];
-    size_t used;
-    dctms_chat_message messages[MAX_MESSAGES];
-    uint32_t n;
+    dctms_conversation room;
+    size_t used;               /* of the room's text */
+    uint32_t n, n_elsewhere;   /* messages; how many of them are the command line's */
 } history;
 
 static history talk;
@@ -63,21 +60,40 @@ static void end_turn(dctms_session *session) {
 
 /* ---- conversation ---- */
 
-/* Appends a message; false when the conversation has grown past what can be kept. */
-static bool add_message(history *h, const char *role, const char *text, size_t n) {
-    if (h->n == MAX_MESSAGES || HISTORY_BYTES - h->used < n + 1) return false;
-    char *copy = h->store + h->used;
-    memcpy(copy, text, n);
-    copy[n] = '\0';
+/* Where the next text may be written, and how long it may be. */
+static char *free_text(const history *h) { return h->room.text + h->used; }
+static size_t free_bytes(const history *h) { return h->room.n_text - h->used - 1; }
+
+/* A text of the command line becomes a message. There are at most two, and always room for them. */
+static void refer_message(history *h, const char *role, const char *text) {
+    h->room.messages[h->n++] = (dctms_chat_message){role, text};
+    h->n_elsewhere++;
+}
+
+/* The n bytes that were written at free_text become a message; false when there are as many as N tokens can be. */
+static bool keep_message(history *h, const char *role, size_t n) {
+    if (h->n == h->room.n_messages) return false;
+    char *text = free_text(h);
+    text[n] = '\0';
     h->used += n + 1;
-    h->messages[h->n++] = (dctms_chat_message){role, copy};
+    h->room.messages[h->n++] = (dctms_chat_message){role, text};
     return true;
 }
 
+static bool copy_message(history *h, const char *role, const char *text, size_t n) {
+    if (n > free_bytes(h)) return false;
+    memcpy(free_text(h), text, n);
+    return keep_message(h, role, n);
+}
+
+/* The last one, which is none of the command line's. */
 static void drop_message(history *h) {
     h->n--;
-    h->used = (size_t)(h->messages[h->n].content - h->store);
+    h->used = (size_t)(h->room.messages[h->n].content - h->room.text);
 }
+
+/* Bytes of all texts, without the NULs. */
+static uint64_t text_bytes(const history *h) { return h->used - (h->n - h->n_elsewhere); }
 
 /* ctx: the options. A signal that came between prompt and answer has no step to stop; it ends the answer here. */
 static bool deliver(void *ctx, dctms_token token, const char *text, size_t n) {
@@ -126,7 +142,6 @@ typedef struct outcome {
     dctms_result result;
     dctms_memory memory;
     uint64_t mallocs;
-    bool sealed;
 } outcome;
 
 static double per_second(uint32_t n, double ms) { return ms > 0 ? n * 1000.0 / ms : 0; }
@@ -154,9 +169,7 @@ static void print_outcome(const outcome *out) {
              r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
     cli_note("       eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->predicted_ms, r->n_predicted,
              r->n_predicted > 0 ? r->predicted_ms / r->n_predicted : 0.0, per_second(r->n_predicted, r->predicted_ms));
-    cli_note("M_max %.2f MiB · observed %.2f MiB · mallocs after ready %llu · page faults after ready %llu%s\n", cli_mib(out->memory.m_max_bytes),
-             cli_mib(out->memory.vm_hwm_bytes), (unsigned long long)out->mallocs,
-             (unsigned long long)(out->memory.min_faults + out->memory.maj_faults), out->sealed ? "" : " · not sealed");
+    cli_note_memory(&out->memory, out->mallocs);
 }
 
 /* Written as it goes, so that an answer of any length can be shown without memory. */
@@ -178,23 +191,16 @@ static void print_json(dctms_session *session, const outcome *out) {
     cli_print("\"memory\": {\"m_max_bytes\": %llu, \"vm_hwm_bytes\": %llu, \"rss_anon_bytes\": %llu, ", (unsigned long long)m->m_max_bytes,
               (unsigned long long)m->vm_hwm_bytes, (unsigned long long)m->rss_anon_bytes);
     cli_print("\"mallocs_after_ready\": %llu, \"minflt_after_ready\": %llu, \"majflt_after_ready\": %llu, \"sealed\": %s}}\n",
-              (unsigned long long)out->mallocs, (unsigned long long)m->min_faults, (unsigned long long)m->maj_faults, out->sealed ? "true" : "false");
+              (unsigned long long)out->mallocs, (unsigned long long)m->min_faults, (unsigned long long)m->maj_faults, m->sealed ? "true" : "false");
 }
 
 /* ---- one answer ---- */
 
-static uint64_t heap_calls(void) {
-    cli_heap_figures heap;
-    cli_heap_get(&heap);
-    return heap.calls;
-}
-
 /* Ends the window of DESIGN §5: figures are taken right after the last token was written. */
 static void take_figures(dctms_session *session, uint64_t calls_at_ready, outcome *out) {
-    uint64_t calls = heap_calls();
+    uint64_t calls = cli_heap_calls();
     dctms_session_memory(session, &out->memory);
     out->mallocs = calls - calls_at_ready;
-    out->sealed = out->memory.sealed;
 }
 
 static dctms_status generate(dctms_session *session, const cli_options *o, dctms_result *result, dctms_error *err) {
@@ -210,27 +216,24 @@ static dctms_status generate(dctms_session *session, const cli_options *o, dctms
 /* Evaluates the conversation, or the text alone, and answers it. */
 static dctms_status take_turn(dctms_session *session, const cli_options *o, const char *text, size_t n_text, bool templated, dctms_result *result, dctms_error *err) {
     begin_turn(session);
-    dctms_status status = templated ? dctms_session_chat(session, talk.messages, talk.n, err) : dctms_session_prompt(session, text, n_text, true, err);
+    dctms_status status = templated ? dctms_session_chat(session, talk.room.messages, talk.n, err) : dctms_session_prompt(session, text, n_text, true, err);
     if (status == DCTMS_OK) status = generate(session, o, result, err);
     end_turn(session);
     return status;
 }
 
-static int refuse_message(const char *what, size_t n) {
-    cli_note("dctms: the %s has %zu bytes, a conversation can have %d\n", what, n, HISTORY_BYTES);
-    return DCT_BOUND;
+static void begin_conversation(dctms_session *session, const cli_options *o) {
+    talk = (history){.room = dctms_session_conversation(session)};
+    if (o->system != NULL) refer_message(&talk, "system", o->system);
 }
 
-static bool add_system(const cli_options *o) { return o->system == NULL || add_message(&talk, "system", o->system, strlen(o->system)); }
-
-/* `calls`: of the heap, when the session was ready. */
+/* `prompt` ends with a NUL. `calls`: of the heap, when the session was ready. */
 static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated, uint64_t calls) {
     dctms_error err;
     outcome out = {0};
     if (n_prompt == 0) return cli_usage("the prompt is empty");
     if (templated && memchr(prompt, '\0', n_prompt) != NULL) return cli_usage("the prompt holds a NUL byte; a chat message is text");
-    if (templated && !add_system(o)) return refuse_message("system prompt", strlen(o->system));
-    if (templated && !add_message(&talk, "user", prompt, n_prompt)) return refuse_message("prompt", n_prompt);
+    if (templated) refer_message(&talk, "user", prompt);
     dctms_status status = take_turn(session, o, prompt, n_prompt, templated, &out.result, &err);
     take_figures(session, calls, &out);
     if (status != DCTMS_OK) return cli_fail(&err);
@@ -241,9 +244,9 @@ static int answer_once(dctms_session *session, const cli_options *o, const char 
 
 /* ---- chat ---- */
 
-/* One line from standard input, without its newline; what is longer than cap is cut. Returns false at the end or after a signal. Signals are let in only
- * while this waits, so that none slips between a look at the flags and the wait. */
-static bool read_line(char *line, size_t cap, size_t *n) {
+/* One line from standard input, without its newline; *n is its length, of which at most cap bytes are kept. Returns false at the end or after a signal. Signals
+ * are let in only while this waits, so that none slips between a look at the flags and the wait. */
+static bool read_line(char *line, size_t cap, uint64_t *n) {
     sigset_t ours, before;
     sigemptyset(&ours);
     sigaddset(&ours, SIGINT);
@@ -259,46 +262,102 @@ static bool read_line(char *line, size_t cap, size_t *n) {
         if (got < 0 && errno == EINTR) continue;
         ended = got <= 0;
         whole = !ended && c == '\n';
-        if (!ended && !whole && *n < cap) line[(*n)++] = c;
+        if (ended || whole) continue;
+        if (*n < cap) line[*n] = c;
+        ++*n;
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     return !is_signalled() && (whole || *n > 0);
 }
 
+/* What a line of a chat is. */
+typedef enum line_kind { LINE_MESSAGE, LINE_CLEAR, LINE_EXIT, LINE_HELP, LINE_UNKNOWN } line_kind;
+
+static const struct {
+    const char *name, *help;
+    line_kind kind;
+} commands[] = {
+    {"/clear", "forget the conversation", LINE_CLEAR},
+    {"/exit", "end, as Ctrl-D does", LINE_EXIT},
+    {"/help", "this list", LINE_HELP},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* Letters right behind a "/" are a command. Paths and the like are messages. */
+static line_kind kind_of(const char *line, size_t n) {
+    size_t word = 1;
+    if (line[0] != '/') return LINE_MESSAGE;
+    while (n > 1 && (line[n - 1] == ' ' || line[n - 1] == '\t' || line[n - 1] == '\r')) n--;
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (n == strlen(commands[i].name) && memcmp(line, commands[i].name, n) == 0) return commands[i].kind;
+    while (word < n && ((line[word] >= 'a' && line[word] <= 'z') || (line[word] >= 'A' && line[word] <= 'Z'))) word++;
+    return word > 1 && (word == n || line[word] == ' ') ? LINE_UNKNOWN : LINE_MESSAGE;
+}
+
+static void print_commands(void) {
+    for (int i = 0; i < N_COMMANDS; i++) cli_note("  %-8s %s\n", commands[i].name, commands[i].help);
+    cli_note("  %-8s %s\n", "Ctrl-C", "stop an answer");
+}
+
+/* The line at free_text becomes the user's message; false when it cannot, which is said. */
+static bool take_message(dctms_session *session, uint64_t n) {
+    dctms_error err;
+    const char *line = free_text(&talk);
+    if (n > free_bytes(&talk)) { /* then the text is longer than that of N tokens */
+        if (dctms_session_check_length(session, text_bytes(&talk) + n, &err) != DCTMS_OK)
+            cli_note("dctms: %s; /clear forgets the conversation\n", err.message);
+    } else if (memchr(line, '\0', (size_t)n) != NULL) {
+        cli_note("dctms: the line holds a NUL byte; a chat message is text\n");
+    } else if (!keep_message(&talk, "user", (size_t)n)) {
+        cli_note("dctms: the conversation has %u messages, more than the bound of tokens; /clear forgets it\n", talk.n);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* A turn: the user's message is there, the answer is added to it. What cannot be answered is dropped, and the session lives. */
+static dctms_status answer_message(dctms_session *session, const cli_options *o, dctms_result *result, dctms_error *err) {
+    dctms_status status = take_turn(session, o, NULL, 0, true, result, err);
+    if (term_seen) return status;
+    int_seen = 0; /* it stopped this turn and nothing else */
+    if (status == DCTMS_BOUND || status == DCTMS_INTERRUPTED) {
+        cli_note("dctms: %s%s\n", err->message, status == DCTMS_BOUND ? "; /clear forgets the conversation" : "");
+        drop_message(&talk);
+        return DCTMS_OK;
+    }
+    if (status != DCTMS_OK) return status;
+    size_t n_text;
+    const char *text = dctms_session_text(session, &n_text);
+    if (copy_message(&talk, "assistant", text, n_text)) return DCTMS_OK;
+    cli_note("dctms: the conversation is full, this turn is not kept; /clear forgets it\n");
+    drop_message(&talk);
+    return DCTMS_OK;
+}
+
 static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
-    static char line[16 * 1024];
     dctms_error err;
     outcome out = {0};
-    if (!add_system(o)) return refuse_message("system prompt", strlen(o->system));
-    uint32_t first = talk.n;
-    cli_note("Chat: /clear forgets, /exit or Ctrl-D ends, Ctrl-C stops an answer.\n");
-    for (;;) {
-        size_t n;
+    cli_note("Chat: /help lists the commands, Ctrl-D ends, Ctrl-C stops an answer.\n");
+    for (bool answered = false; !term_seen && !(answered && o->single_turn);) {
+        uint64_t n;
         cli_note("\n> ");
-        if (!read_line(line, sizeof line, &n) || (n == 5 && memcmp(line, "/exit", 5) == 0)) break;
+        if (!read_line(free_text(&talk), free_bytes(&talk), &n)) break;
         if (n == 0) continue;
-        if (n == 6 && memcmp(line, "/clear", 6) == 0) {
-            while (talk.n > first) drop_message(&talk);
+        line_kind kind = n > free_bytes(&talk) ? LINE_MESSAGE : kind_of(free_text(&talk), (size_t)n);
+        if (kind == LINE_EXIT) break;
+        if (kind == LINE_HELP) {
+            print_commands();
+        } else if (kind == LINE_UNKNOWN) {
+            cli_note("dctms: %.*s: no such command; /help lists them (a blank before the / makes it a message)\n", (int)(n < 40 ? n : 40), free_text(&talk));
+        } else if (kind == LINE_CLEAR) {
+            while (talk.n > talk.n_elsewhere) drop_message(&talk);
             if (dctms_session_rewind(session, 0, &err) != DCTMS_OK) return cli_fail(&err);
-            continue;
+        } else if (take_message(session, n)) {
+            dctms_status status = answer_message(session, o, &out.result, &err);
+            if (status != DCTMS_OK && !term_seen) return cli_fail(&err);
+            answered = true;
         }
-        if (!add_message(&talk, "user", line, n)) {
-            cli_note("dctms: the conversation is full; /clear forgets it\n");
-            continue;
-        }
-        dctms_status status = take_turn(session, o, NULL, 0, true, &out.result, &err);
-        if (term_seen) break;
-        int_seen = 0; /* it stopped this turn and nothing else */
-        if (status == DCTMS_BOUND || status == DCTMS_INTERRUPTED) { /* the turn is dropped, the session lives */
-            cli_note("dctms: %s%s\n", err.message, status == DCTMS_BOUND ? "; /clear forgets the conversation" : "");
-            drop_message(&talk);
-            continue;
-        }
-        if (status != DCTMS_OK) return cli_fail(&err);
-        size_t n_text;
-        const char *text = dctms_session_text(session, &n_text);
-        if (!add_message(&talk, "assistant", text, n_text)) drop_message(&talk);
-        if (o->single_turn) break;
     }
     take_figures(session, calls, &out);
     cli_note("\n");
@@ -318,6 +377,7 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
     dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err) : dctms_plan_compile(model, &plan_params, &plan, &err);
     if (status == DCTMS_OK) {
+        if (!o->quiet) cli_warn_context(model, plan);
         status = dctms_session_open(model, plan, params, session, &err);
         dctms_plan_free(plan);
     }
@@ -347,19 +407,24 @@ typedef struct source {
 /* Opened before anything is loaded, so that a wrong name costs no time. */
 static int open_source(const cli_options *o, source *from) {
     *from = (source){.text = o->prompt, .path = o->prompt_file != NULL ? o->prompt_file : "-", .file = {.fd = 0}};
-    if (from->text != NULL || strcmp(from->path, "-") == 0) return 0;
+    if (from->text != NULL) return 0;
     dct_err err;
-    return dct_file_open(&from->file, from->path, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+    return cli_open_text(&from->file, from->path, &err) == DCT_OK ? 0 : cli_fail_err(&err);
 }
 
 /* Reads the file straight into planned memory; no more than can be a prompt. */
 static int read_source(dctms_session *session, const source *from, const char **text, size_t *n) {
-    size_t cap;
-    char *buffer = dctms_session_prompt_buffer(session, &cap);
+    dctms_conversation room = dctms_session_conversation(session);
+    dctms_error refused;
     dct_err err;
-    *text = buffer;
-    dct_status status = cli_read_into(&from->file, from->path, buffer, cap, n, &err);
-    return status == DCT_OK ? 0 : cli_fail_err(&err);
+    uint64_t bytes;
+    if (cli_read_into(&from->file, from->path, room.text, room.n_text - 1, &bytes, &err) != DCT_OK) return cli_fail_err(&err);
+    if (bytes >= room.n_text) return dctms_session_check_length(session, bytes, &refused) != DCTMS_OK ? cli_fail(&refused) : DCT_BUG;
+    *n = (size_t)bytes;
+    cli_drop_newline(room.text, n);
+    room.text[*n] = '\0';
+    *text = room.text;
+    return 0;
 }
 
 /* Seals, and answers or chats until the end. */
@@ -372,10 +437,11 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     size_t n_prompt = prompt != NULL ? strlen(prompt) : 0;
     if (!interactive && prompt == NULL) code = read_source(session, from, &prompt, &n_prompt);
     if (code == 0) code = cli_seal(modes, &enforced);
-    if (code != 0) return code;
+    if (code != 0) return exit_code(code);
+    begin_conversation(session, o);
     if (!o->quiet && !o->json && !enforced) cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
     if (!o->quiet && !o->json) print_sampling(o);
-    uint64_t calls = heap_calls();
+    uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(session);
     code = interactive ? chat(session, o, calls) : answer_once(session, o, prompt, n_prompt, templated, calls);
     return exit_code(code);

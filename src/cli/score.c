@@ -1,5 +1,9 @@
 /* score: how well a model predicts a text: perplexity, and KL divergence from logits saved by another run.
  *
+ * The text is tokenized before anything is planned, for its length may be the bound; what stays of it, its ids, lies in planned memory like all
+ * else: in the session's room for a conversation. Rows of saved logits pass through a piece
+ * of fixed size.
+ *
  * A file of saved logits: "DCTLOGIT", u32 rows, u32 vocabulary, then f32 rows, little-endian; row i follows token i of the text.
  */
 #include <errno.h>
@@ -12,7 +16,7 @@
 #include "base/os.h"
 #include "cli/cli.h"
 
-enum { HEAD_BYTES = 16 };
+enum { HEAD_BYTES = 16, PIECE = 16 * 1024 };
 static const char magic[8] = "DCTLOGIT";
 
 typedef struct scorer {
@@ -21,7 +25,7 @@ typedef struct scorer {
     uint32_t n, n_vocab;
     int save;           /* file to write logits to, or -1 */
     dct_file base;      /* saved logits to compare with; fd -1: none */
-    float *base_row;
+    const char *base_path;
     double nll, kl, kl_max;
     uint64_t n_scored, n_kl, n_same_top;
 } scorer;
@@ -52,20 +56,64 @@ static bool write_whole(int fd, const void *bytes, size_t n) {
     return true;
 }
 
-/* KL(base || ours) of one position. */
-static dct_status compare_row(scorer *s, uint32_t i, const float *row, double ours, dct_err *err) {
-    uint64_t row_bytes = (uint64_t)s->n_vocab * sizeof(float);
-    dct_status status = dct_file_read_at(&s->base, HEAD_BYTES + i * row_bytes, s->base_row, row_bytes, err);
-    if (status != DCT_OK) return status;
-    double theirs = log_sum_exp(s->base_row, s->n_vocab), kl = 0;
-    for (uint32_t v = 0; v < s->n_vocab; v++) {
-        double p = s->base_row[v] - theirs;
-        kl += exp(p) * (p - (row[v] - ours));
+/* A pass over a saved row, a piece at a time: `take` sees elements first .. first + n. */
+typedef void piece_fn(void *sums, const float *piece, uint32_t first, uint32_t n);
+
+static dct_status walk_base(const scorer *s, uint32_t row, piece_fn *take, void *sums, dct_err *err) {
+    static float piece[PIECE];
+    uint64_t at = HEAD_BYTES + (uint64_t)row * s->n_vocab * sizeof *piece;
+    for (uint32_t first = 0, n; first < s->n_vocab; first += n) {
+        n = s->n_vocab - first < PIECE ? s->n_vocab - first : PIECE;
+        dct_status status = dct_file_read_at(&s->base, at + first * sizeof *piece, piece, n * sizeof *piece, err);
+        if (status != DCT_OK) return status;
+        take(sums, piece, first, n);
     }
-    s->kl += kl;
-    s->kl_max = kl > s->kl_max ? kl : s->kl_max;
+    return DCT_OK;
+}
+
+/* Sums over a saved row: first its largest element, then the sum of exp, then the divergence from ours. */
+typedef struct base_sums {
+    const float *ours;      /* our row of the same position */
+    double our_norm;
+    double top, sum, norm, kl;
+    uint32_t top_at;
+} base_sums;
+
+static void take_top(void *ctx, const float *piece, uint32_t first, uint32_t n) {
+    base_sums *b = ctx;
+    for (uint32_t i = 0; i < n; i++) {
+        if (first + i > 0 && piece[i] <= b->top) continue;
+        b->top = piece[i];
+        b->top_at = first + i;
+    }
+}
+
+static void take_sum(void *ctx, const float *piece, uint32_t first, uint32_t n) {
+    base_sums *b = ctx;
+    (void)first;
+    for (uint32_t i = 0; i < n; i++) b->sum += exp(piece[i] - b->top);
+}
+
+static void take_kl(void *ctx, const float *piece, uint32_t first, uint32_t n) {
+    base_sums *b = ctx;
+    for (uint32_t i = 0; i < n; i++) {
+        double p = piece[i] - b->norm;
+        b->kl += exp(p) * (p - (b->ours[first + i] - b->our_norm));
+    }
+}
+
+/* KL(base || ours) of one position. */
+static dct_status compare_row(scorer *s, uint32_t row, const float *ours, double our_norm, dct_err *err) {
+    base_sums b = {.ours = ours, .our_norm = our_norm};
+    dct_status status = walk_base(s, row, take_top, &b, err);
+    if (status == DCT_OK) status = walk_base(s, row, take_sum, &b, err);
+    b.norm = b.top + log(b.sum);
+    if (status == DCT_OK) status = walk_base(s, row, take_kl, &b, err);
+    if (status != DCT_OK) return status;
+    s->kl += b.kl;
+    s->kl_max = b.kl > s->kl_max ? b.kl : s->kl_max;
     s->n_kl++;
-    s->n_same_top += arg_max(row, s->n_vocab) == arg_max(s->base_row, s->n_vocab);
+    s->n_same_top += arg_max(ours, s->n_vocab) == b.top_at;
     return DCT_OK;
 }
 
@@ -77,6 +125,22 @@ static dct_status take_row(scorer *s, uint32_t i, const float *row, dct_err *err
     }
     if (s->save >= 0 && !write_whole(s->save, row, s->n_vocab * sizeof(float))) return dct_fail(err, DCT_SYSTEM, "cannot save logits: %s", strerror(errno));
     return s->base.fd >= 0 ? compare_row(s, i, row, norm, err) : DCT_OK;
+}
+
+/* Saved logits of the same text. */
+static int open_base(scorer *s, const char *path) {
+    dct_err err;
+    char head[HEAD_BYTES];
+    uint32_t rows, vocab;
+    if (dct_file_open(&s->base, path, &err) != DCT_OK) return cli_fail_err(&err);
+    if (dct_file_read_at(&s->base, 0, head, sizeof head, &err) != DCT_OK) return cli_fail_file(path, &err);
+    memcpy(&rows, head + 8, 4);
+    memcpy(&vocab, head + 12, 4);
+    s->base_path = path;
+    if (memcmp(head, magic, 8) == 0 && vocab == s->n_vocab && rows == s->n) return 0;
+    if (memcmp(head, magic, 8) != 0) dct_fail(&err, DCT_BAD_FILE, "no file of saved logits");
+    else dct_fail(&err, DCT_BAD_FILE, "logits of another text: it has %u rows of %u, this one %u of %u", rows, vocab, s->n, s->n_vocab);
+    return cli_fail_file(path, &err);
 }
 
 static int open_files(scorer *s, const cli_options *o) {
@@ -92,18 +156,7 @@ static int open_files(scorer *s, const cli_options *o) {
             return cli_fail_err(&err);
         }
     }
-    if (o->kl_base == NULL) return 0;
-    char head[HEAD_BYTES];
-    uint32_t rows, vocab;
-    if (dct_file_open(&s->base, o->kl_base, &err) != DCT_OK || dct_file_read_at(&s->base, 0, head, sizeof head, &err) != DCT_OK) return cli_fail_err(&err);
-    memcpy(&rows, head + 8, 4);
-    memcpy(&vocab, head + 12, 4);
-    if (memcmp(head, magic, 8) != 0 || vocab != s->n_vocab || rows != s->n) {
-        dct_fail(&err, DCT_BAD_FILE, "%s: not logits of this text: it has %u rows of %u, the text %u of %u", o->kl_base, rows, vocab, s->n, s->n_vocab);
-        return cli_fail_err(&err);
-    }
-    s->base_row = dct_os_map(s->n_vocab * sizeof(float));
-    return s->base_row != NULL ? 0 : cli_no_memory("a row of logits");
+    return o->kl_base != NULL ? open_base(s, o->kl_base) : 0;
 }
 
 static int score_text(scorer *s, uint32_t chunk) {
@@ -113,17 +166,24 @@ static int score_text(scorer *s, uint32_t chunk) {
         uint32_t rows = s->n - at < chunk ? s->n - at : chunk;
         if (dctms_session_eval(s->session, s->ids + at, rows, &err) != DCTMS_OK) return cli_fail(&err);
         for (uint32_t r = 0; r < rows; r++) {
-            if (take_row(s, at + r, dctms_session_logits_row(s->session, r), &io) != DCT_OK) return cli_fail_err(&io);
+            if (take_row(s, at + r, dctms_session_logits_row(s->session, r), &io) == DCT_OK) continue;
+            return io.code == DCT_BAD_FILE ? cli_fail_file(s->base_path, &io) : cli_fail_err(&io);
         }
         cli_progress((void *)(uintptr_t) "scoring", at + rows, s->n);
     }
+    return 0;
+}
+
+static void print_scores(const scorer *s) {
     cli_print("tokens %u, mean nll %.6f, perplexity %.4f\n", s->n, s->nll / (double)s->n_scored, exp(s->nll / (double)s->n_scored));
     if (s->n_kl > 0) {
         cli_print("KL divergence mean %.8f, max %.8f; same top token %llu of %llu\n", s->kl / (double)s->n_kl, s->kl_max,
                   (unsigned long long)s->n_same_top, (unsigned long long)s->n_kl);
     }
-    return 0;
+    cli_flush();
 }
+
+/* ---- ids ---- */
 
 /* Decimal ids separated by white space. */
 static bool parse_ids(const char *text, dctms_token *ids, size_t cap, size_t *n) {
@@ -139,70 +199,117 @@ static bool parse_ids(const char *text, dctms_token *ids, size_t cap, size_t *n)
     }
 }
 
+/* The ids of the text, in pages of their own until the session is there. */
+typedef struct id_list {
+    dctms_token *at;
+    size_t n, map_bytes;
+} id_list;
+
+static int tokenize(const dctms_model *model, const char *text, size_t n_text, id_list *ids) {
+    dctms_error err;
+    dctms_tokenizer *tokenizer;
+    if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK) return cli_fail(&err);
+    dctms_status status = dctms_tokenize(tokenizer, text, n_text, true, false, ids->at, ids->map_bytes / sizeof *ids->at, &ids->n, &err);
+    dctms_tokenizer_free(tokenizer);
+    return status == DCTMS_OK ? 0 : cli_fail(&err);
+}
+
+/* A token covers at least a byte, but for the ones that are added. The text is gone afterwards. */
+static int read_ids(const cli_options *o, const dctms_model *model, id_list *ids) {
+    enum { ADDED = 16 };
+    const char *path = o->prompt_file != NULL ? o->prompt_file : o->ids_file;
+    char *text;
+    size_t n_text, map_bytes;
+    dct_err io;
+    if (cli_read_file(path, 1u << 28, &text, &n_text, &map_bytes, &io) != DCT_OK) return cli_fail_err(&io);
+    if (o->prompt_file != NULL) cli_drop_newline(text, &n_text);
+    ids->map_bytes = (n_text + ADDED) * sizeof *ids->at;
+    ids->at = dct_os_map(ids->map_bytes);
+    int code = 0;
+    if (ids->at == NULL) code = cli_no_memory("the text's ids");
+    else if (o->prompt_file != NULL) code = tokenize(model, text, n_text, ids);
+    else if (!parse_ids(text, ids->at, n_text + ADDED, &ids->n)) code = cli_usage("%s: not a list of token ids", path);
+    dct_os_unmap(text, map_bytes);
+    if (code == 0 && (ids->n < 2 || ids->n > UINT32_MAX - 2)) code = cli_usage("%s: %zu tokens; at least 2 are needed", path, ids->n);
+    return code;
+}
+
+/* ---- the verb ---- */
+
+/* The bounds that the text has, where flags leave them open. */
+static bool score_params(const cli_options *o, size_t n_ids, dctms_plan_params *p) {
+    if (!cli_plan_params(o, p)) return false;
+    if (p->n_ctx == 0) p->n_ctx = (uint32_t)n_ids + 1;
+    if (p->n_output == 0) p->n_output = 1;
+    if (p->ubatch == 0) p->ubatch = 64;
+    p->logits = DCTMS_LOGITS_ALL;
+    return true;
+}
+
+/* Plans for the text and opens a session, with the ids in its memory and nowhere else. */
+static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, id_list *ids, scorer *s, dctms_plan_info *info) {
+    dctms_error err;
+    dct_err io;
+    dctms_plan_params params;
+    dctms_plan *plan;
+    if (!score_params(o, ids->n, &params)) return DCT_USAGE;
+    if (dctms_plan_compile(model, &params, &plan, &err) != DCTMS_OK) return cli_fail(&err);
+    dctms_plan_get_info(plan, info);
+    int code = 0;
+    if (ids->n > info->n_input) {
+        dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u", ids->n, info->n_input);
+        code = cli_fail_err(&io);
+    } else {
+        cli_warn_context(model, plan);
+        if (dctms_session_open(model, plan, &modes->session, &s->session, &err) != DCTMS_OK) code = cli_fail(&err);
+    }
+    dctms_plan_free(plan);
+    if (code != 0) return code;
+    dctms_conversation room = dctms_session_conversation(s->session);
+    s->n = (uint32_t)ids->n;
+    s->n_vocab = dctms_session_n_vocab(s->session);
+    s->ids = memcpy(room.messages, ids->at, ids->n * sizeof *ids->at); /* the list of messages alone has 16 bytes a token */
+    dct_os_unmap(ids->at, ids->map_bytes);
+    ids->at = NULL;
+    return 0;
+}
+
+/* Seals, scores, and tells what it took. */
+static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, uint32_t chunk) {
+    bool enforced;
+    dctms_memory memory;
+    int code = open_files(s, o);
+    if (code == 0) code = cli_seal(modes, &enforced);
+    if (code != 0) return code;
+    uint64_t calls = cli_heap_calls();
+    dctms_session_mark_ready(s->session);
+    code = score_text(s, chunk);
+    calls = cli_heap_calls() - calls;
+    dctms_session_memory(s->session, &memory);
+    if (code != 0) return code;
+    print_scores(s);
+    cli_note_memory(&memory, calls);
+    return 0;
+}
+
 int cli_score(const cli_options *o) {
     if ((o->prompt_file == NULL) == (o->ids_file == NULL)) return cli_usage("score needs a text: -f FILE, or --ids-file FILE");
-    const char *path = o->prompt_file != NULL ? o->prompt_file : o->ids_file;
-    dctms_plan_params pp;
-    if (!cli_plan_params(o, &pp)) return DCT_USAGE;
-    char *text;
-    size_t n_text, n_ids;
-    dct_err io;
-    if (cli_read_file(path, 1u << 28, &text, &n_text, &io) != DCT_OK) return cli_fail_err(&io);
-
+    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("score takes one model");
+    cli_modes modes;
+    if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
-    dctms_tokenizer *tokenizer = NULL;
-    dctms_plan *plan = NULL;
-    dctms_session *session = NULL;
-    if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
-    int code = 0;
-    dctms_token *ids = dct_os_map((n_text + 16) * sizeof *ids);
-    if (ids == NULL) {
-        code = cli_no_memory("the text's ids");
-        goto done;
-    }
-    if (o->ids_file != NULL) {
-        if (!parse_ids(text, ids, n_text + 16, &n_ids)) {
-            code = cli_usage("%s: not a list of token ids", path);
-            goto done;
-        }
-    } else if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK ||
-               dctms_tokenize(tokenizer, text, n_text, true, false, ids, n_text + 16, &n_ids, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-        goto done;
-    }
-    if (n_ids < 2 || n_ids > UINT32_MAX - 2) {
-        code = cli_usage("the text has %zu tokens; at least 2 are needed", n_ids);
-        goto done;
-    }
-    if (pp.n_ctx == 0) pp.n_ctx = (uint32_t)n_ids + 1;
-    if (pp.n_output == 0) pp.n_output = 1;
-    if (pp.ubatch == 0) pp.ubatch = 64;
-    pp.logits = DCTMS_LOGITS_ALL;
-    dctms_session_params sp = dctms_session_default_params();
-    sp.force = o->force;
-    sp.progress = cli_progress;
-    sp.progress_ctx = (void *)(uintptr_t) "loading";
     dctms_plan_info info;
-    if (dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK || dctms_session_open(model, plan, &sp, &session, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-        goto done;
-    }
-    dctms_plan_get_info(plan, &info);
-    if (n_ids > info.n_input) {
-        dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u", n_ids, info.n_input);
-        code = cli_fail_err(&io);
-        goto done;
-    }
-    scorer s = {.session = session, .ids = ids, .n = (uint32_t)n_ids, .n_vocab = dctms_session_n_vocab(session), .save = -1, .base = {.fd = -1}};
-    code = open_files(&s, o);
-    if (code == 0) code = score_text(&s, info.ubatch);
+    id_list ids = {0};
+    scorer s = {.save = -1, .base = {.fd = -1}};
+    if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
+    int code = read_ids(o, model, &ids);
+    if (code == 0) code = open_session(o, &modes, model, &ids, &s, &info);
+    if (code == 0) code = run_sealed(&s, o, &modes, info.ubatch);
     if (s.save >= 0 && close(s.save) != 0 && code == 0) code = DCT_SYSTEM;
     dct_file_close(&s.base);
-done:
-    dctms_session_free(session);
-    dctms_plan_free(plan);
-    dctms_tokenizer_free(tokenizer);
+    dctms_session_free(s.session);
+    dct_os_unmap(ids.at, ids.map_bytes);
     dctms_model_free(model);
     return code;
 }

@@ -35,6 +35,7 @@ struct dctms_plan {
     _Atomic uint32_t owners;
     dct_plan *plan;
     const char *model_path;  /* "" when loaded from a file */
+    const char *path;        /* of the plan's file; "" when compiled here */
     double compile_ms;
 };
 
@@ -79,6 +80,7 @@ struct dctms_session {
     uint32_t n_generated;
     char *text;              /* the answer */
     uint64_t text_cap, n_text;
+    dctms_conversation conversation; /* the caller's */
     dct_token end_tokens[DCT_MAX_END_TOKENS];
     uint32_t n_end_tokens;
 
@@ -93,6 +95,8 @@ dct_status dct_model_need_header(const dctms_model *m, dct_err *err) DCT_MUST_CH
 
 /* errors.c: the inner record to the caller's. Returns the status. */
 dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to);
+/* As dct_give; when the fault is a file's, the message begins with its name (once). */
+dctms_status dct_give_of_file(dct_status status, const char *path, const dct_err *from, dctms_error *to);
 /* The caller's parameters over the defaults; what an older caller does not know stays as it is. */
 void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
@@ -104,6 +108,7 @@ void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_by
 #define DCT_ITEM_PROMPT "prompt tokens"
 #define DCT_ITEM_GENERATED "generated tokens"
 #define DCT_ITEM_TEXT "generated text"
+#define DCT_ITEM_CONVERSATION "conversation"
 #define DCT_ITEM_STACKS "worker stacks"
 #define DCT_ITEM_POOL "worker pool"
 #define DCT_ITEM_EXEC "executor"
@@ -123,19 +128,31 @@ typedef struct dct_items {
     uint64_t staging_bytes;      /* load-time staging of all workers */
 } dct_items;
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items, dct_err *err) DCT_MUST_CHECK;
-void dct_items_add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside);
 
-/* The text of at most n_tokens tokens, when the longest has `longest` bytes; and scratch to tokenize it as a chat: the text, its parts, and the tokenizer's own. */
+/* The text of at most n_tokens tokens, when the longest has `longest` bytes; the buffer of an answer's text; and what a conversation of
+ * n_tokens tokens may need. */
 uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
-uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text);
-uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest); /* buffer of an answer's text */
+uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest);
+uint32_t dct_conversation_messages(uint32_t n_tokens);
+uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
 
 /* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is dropped. */
 dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
                               dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
+/* What the caller is shown while a session opens: bytes populated and bytes loaded, of all there are. Any worker counts, the caller's own
+ * thread (worker 0) shows. */
+typedef struct dct_progress {
+    void (*show)(void *ctx, uint64_t done, uint64_t total); /* NULL: nobody looks */
+    void *ctx;
+    uint64_t total;
+    _Atomic uint64_t done;
+} dct_progress;
+
 /* load.c: weights and rotary tables from the files into the reservation, by the pool. */
 uint64_t dct_load_staging_bytes(const dct_graph *traced, uint32_t n_workers); /* for all weights and tables of a trace */
+uint64_t dct_load_bytes(const dct_plan *plan);                                /* that are read from the files */
+void dct_progress_add(dct_progress *progress, uint64_t bytes, uint32_t worker);
 typedef struct dct_loader {
     const dct_model *model;
     const dct_plan *plan;
@@ -143,8 +160,7 @@ typedef struct dct_loader {
     dct_pool *pool;
     char *staging;
     uint64_t staging_bytes;
-    void (*progress)(void *ctx, uint64_t done, uint64_t total);
-    void *progress_ctx;
+    dct_progress *progress;
     dct_tensor *tensors;     /* [n_weights]: where each weight's rows lie; outlives the header */
     dct_tensor *factors;     /* [n_tables] */
 } dct_loader;
@@ -155,7 +171,6 @@ dct_status dct_load_all(dct_loader *loader, dct_err *err) DCT_MUST_CHECK;       
 void dct_rope_frequencies(const dct_rope_table *t, const float *factors, double *freq, double *mscale);
 
 /* eval.c */
-dct_status dct_session_check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK; /* bounds were checked */
 dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */
 dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) DCT_MUST_CHECK;

@@ -23,6 +23,12 @@ dctms_status dct_give(dct_status status, const dct_err *from, dctms_error *to) {
     return (dctms_status)status;
 }
 
+dctms_status dct_give_of_file(dct_status status, const char *path, const dct_err *from, dctms_error *to) {
+    dct_err named = *from;
+    if (status == DCT_BAD_FILE || (status == DCT_SYSTEM && from->offset != DCT_NO_OFFSET)) dct_err_name_file(&named, path);
+    return dct_give(status, &named, to);
+}
+
 void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_bytes) {
     memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
 }

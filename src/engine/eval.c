@@ -9,7 +9,7 @@
 
 #include "engine/engine.h"
 
-dct_status dct_session_check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+static dct_status check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     for (uint32_t i = 0; i < n; i++)
         if (tokens[i] >= s->n_vocab) return dct_fail(err, DCT_USAGE, "token %u does not exist, the vocabulary has %u", tokens[i], s->n_vocab);
     return DCT_OK;
@@ -76,7 +76,7 @@ dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, 
     if (total > s->plan->bounds.n_input)
         return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)total, s->plan->bounds.n_input);
     if (n == 0) return s->n_past > 0 ? dct_session_flush(s, err) : dct_fail(err, DCT_USAGE, "the prompt is empty");
-    dct_status status = dct_session_check_tokens(s, tokens, n, err);
+    dct_status status = check_tokens(s, tokens, n, err);
     if (status != DCT_OK) return status;
     uint64_t start = dct_os_now_ns();
     status = dct_session_flush(s, err);
@@ -106,7 +106,7 @@ dctms_status dctms_session_eval(dctms_session *s, const dctms_token *tokens, uin
 
 dctms_status dctms_session_step(dctms_session *s, dctms_token token, dctms_error *err) {
     dct_err why = {0};
-    dct_status status = dct_session_check_tokens(s, &token, 1, &why);
+    dct_status status = check_tokens(s, &token, 1, &why);
     if (status == DCT_OK) status = check_context(s, 1 + (s->pending != DCT_NO_TOKEN), &why);
     if (status == DCT_OK) status = dct_session_flush(s, &why);
     if (status == DCT_OK) status = dct_session_advance(s, &token, 1, &why);

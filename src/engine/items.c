@@ -19,7 +19,7 @@ enum {
     SPARE_OPS = 64
 };
 
-void dct_items_add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside) {
+static void add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside) {
     if (bytes == 0) return;
     items->item[items->n++] = (dct_extra_item){region, name, dct_round_up(bytes, 64), outside};
 }
@@ -29,8 +29,16 @@ uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest) { return (uint64_
 /* Every byte of a token may be invalid and become the three bytes of U+FFFD; behind that, room for one token's bytes. */
 uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest) { return 3 * dct_longest_text(n_tokens, longest) + longest + 64; }
 
-/* The text with the most parts has a token for each, and one template part before and after. */
-uint64_t dct_text_scratch_bytes(uint32_t n_tokens, uint64_t n_text) {
+/* No message can do without a token, and a question and its system prompt may be added to what is full, to be refused: the list of messages, their
+ * texts, a NUL behind each. */
+uint32_t dct_conversation_messages(uint32_t n_tokens) { return n_tokens + 2; }
+
+uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest) {
+    return dct_conversation_messages(n_tokens) * (uint64_t)(sizeof(dctms_chat_message) + 1) + dct_longest_text(n_tokens, longest);
+}
+
+/* Scratch to tokenize a text as a chat: the text, its parts, and the tokenizer's own. The text with the most parts has a token for each, and one template part before and after. */
+static uint64_t text_scratch_bytes(uint32_t n_tokens, uint64_t n_text) {
     uint64_t parts = (2 * (uint64_t)n_tokens + 16) * sizeof(dct_text_part);
     return dct_round_up(n_text, 64) + dct_round_up(parts, 64) + n_text * SCRATCH_A_BYTE + SCRATCH_FIXED;
 }
@@ -54,13 +62,14 @@ static uint64_t template_bytes(const dct_model *model) {
 
 static void add_persistent(const dctms_model *m, const dct_bounds *b, uint64_t token_bytes, uint32_t longest, dct_items *items) {
     const dct_region region = DCT_REGION_PERSISTENT;
-    dct_items_add(items, region, DCT_ITEM_TOKENS, token_bytes, false);
-    dct_items_add(items, region, DCT_ITEM_TEMPLATE, template_bytes(&m->model), false);
-    dct_items_add(items, region, DCT_ITEM_SAMPLER, dct_sampler_bytes(m->hp.n_vocab), false);
-    dct_items_add(items, region, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), false);
-    dct_items_add(items, region, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), false);
-    dct_items_add(items, region, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), false);
-    dct_items_add(items, region, DCT_ITEM_TEXT, dct_answer_bytes(b->n_output, longest), false);
+    add(items, region, DCT_ITEM_TOKENS, token_bytes, false);
+    add(items, region, DCT_ITEM_TEMPLATE, template_bytes(&m->model), false);
+    add(items, region, DCT_ITEM_SAMPLER, dct_sampler_bytes(m->hp.n_vocab), false);
+    add(items, region, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), false);
+    add(items, region, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), false);
+    add(items, region, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), false);
+    add(items, region, DCT_ITEM_TEXT, dct_answer_bytes(b->n_output, longest), false);
+    add(items, region, DCT_ITEM_CONVERSATION, dct_conversation_bytes(b->n_input, longest), false);
 }
 
 static void add_runtime(const dct_bounds *b, const dct_graph *g, dct_items *items) {
@@ -68,14 +77,14 @@ static void add_runtime(const dct_bounds *b, const dct_graph *g, dct_items *item
     uint64_t n_ops = 2 * ((uint64_t)g->n_ops + SPARE_OPS), n_values = 2 * ((uint64_t)g->n_values + SPARE_OPS);
     uint64_t record = n_ops * (sizeof(dct_op) + sizeof(dct_step) + 16) + n_values * (sizeof(dct_value) + sizeof(dct_place)) +
                       3 * g->n_weights * sizeof(dct_plan_weight) + 3 * g->n_caches * sizeof(dct_plan_cache);
-    dct_items_add(items, region, DCT_ITEM_STACKS, (uint64_t)(b->threads - 1) * DCT_WORKER_STACK, false);
-    dct_items_add(items, region, DCT_ITEM_POOL, dct_pool_bytes(b->threads), false);
-    dct_items_add(items, region, DCT_ITEM_EXEC, n_ops * EXEC_A_OP + 4096, false);
-    dct_items_add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
-    dct_items_add(items, region, DCT_ITEM_RECORD, record + record / 4 + RECORD_FIXED, true);
-    dct_items_add(items, region, "library heap", LIBRARY_HEAP, true);
-    dct_items_add(items, region, "program image and libraries", PROGRAM_BYTES, true);
-    dct_items_add(items, region, "main stack", DCT_MAIN_STACK, true);
+    add(items, region, DCT_ITEM_STACKS, (uint64_t)(b->threads - 1) * DCT_WORKER_STACK, false);
+    add(items, region, DCT_ITEM_POOL, dct_pool_bytes(b->threads), false);
+    add(items, region, DCT_ITEM_EXEC, n_ops * EXEC_A_OP + 4096, false);
+    add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
+    add(items, region, DCT_ITEM_RECORD, record + record / 4 + RECORD_FIXED, true);
+    add(items, region, "library heap", LIBRARY_HEAP, true);
+    add(items, region, "program image and libraries", PROGRAM_BYTES, true);
+    add(items, region, "main stack", DCT_MAIN_STACK, true);
 }
 
 dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_arena *work, dct_items *items, dct_err *err) {
@@ -90,7 +99,7 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_aren
     memset(items, 0, sizeof *items);
     add_persistent(m, b, token_bytes, longest, items);
     add_runtime(b, &g, items);
-    items->text_scratch_bytes = dct_text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
+    items->text_scratch_bytes = text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
     items->staging_bytes = dct_load_staging_bytes(&g, b->threads);
     return DCT_OK;
 }

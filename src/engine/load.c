@@ -45,6 +45,17 @@ uint64_t dct_load_staging_bytes(const dct_graph *g, uint32_t n_workers) {
     return most;
 }
 
+uint64_t dct_load_bytes(const dct_plan *plan) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_weights; i++) bytes += plan->weights[i].w.n_rows * row_bytes(&plan->weights[i].w);
+    return bytes;
+}
+
+void dct_progress_add(dct_progress *p, uint64_t bytes, uint32_t worker) {
+    uint64_t done = atomic_fetch_add(&p->done, bytes) + bytes;
+    if (worker == 0 && p->show != NULL) p->show(p->ctx, done, p->total);
+}
+
 /* ---- before the header is dropped: where everything lies ---- */
 
 static dct_status find_tensor(const dct_model *model, const char *name, dct_arena *arena, dct_tensor *out, dct_err *err) {
@@ -80,8 +91,7 @@ dct_status dct_load_find(dct_loader *l, dct_arena *arena, dct_err *err) {
 /* What the workers share. The first failure is kept; pieces that come later do nothing. */
 typedef struct load_run {
     const dct_loader *loader;
-    uint64_t staging_a_worker, total_bytes;
-    _Atomic uint64_t done_bytes;
+    uint64_t staging_a_worker;
     _Atomic int failed;
     dct_err err;             /* written by who set `failed` */
 } load_run;
@@ -124,8 +134,7 @@ static void load_piece(void *ctx, uint32_t piece, uint32_t worker) {
         if (atomic_compare_exchange_strong(&run->failed, &none, 1)) run->err = err;
         return;
     }
-    uint64_t done = atomic_fetch_add(&run->done_bytes, n_read) + n_read;
-    if (worker == 0 && l->progress != NULL) l->progress(l->progress_ctx, done, run->total_bytes);
+    dct_progress_add(l->progress, n_read, worker);
 }
 
 static dct_status load_weights(dct_loader *l, dct_err *err) {
@@ -135,13 +144,9 @@ static dct_status load_weights(dct_loader *l, dct_err *err) {
         const dct_weight *w = &l->plan->weights[i].w;
         if (piece_bytes(w) > run.staging_a_worker) return dct_fail(err, DCT_BUG, "the staging is too small for '%s'", w->tensor);
         n_pieces += pieces_of_weight(w);
-        run.total_bytes += w->n_rows * row_bytes(w);
     }
     dct_pool_run(l->pool, load_piece, &run, n_pieces);
-    if (atomic_load(&run.failed) == 0) {
-        if (l->progress != NULL) l->progress(l->progress_ctx, run.total_bytes, run.total_bytes);
-        return DCT_OK;
-    }
+    if (atomic_load(&run.failed) == 0) return DCT_OK;
     *err = run.err;
     return run.err.code;
 }

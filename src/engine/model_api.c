@@ -17,7 +17,7 @@ dctms_status dctms_model_open(const char *path, dctms_model **model, dctms_error
     if (status != DCT_OK) {
         dct_arena_deinit(&m->arena);
         dct_os_unmap(m, m->map_bytes);
-        return dct_give(status, &why, err);
+        return dct_give_of_file(status, path, &why, err);
     }
     m->is_open = true;
     m->hparams_status = dct_arch_hparams(&m->model, &m->hp, &m->hparams_err);
@@ -86,12 +86,12 @@ dctms_status dctms_model_get_info(const dctms_model *model, dctms_model_info *in
     dct_err why = {0};
     dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = fill_info(model, info, &why);
-    return dct_give(status, &why, err);
+    return dct_give_of_file(status, model->model.path, &why, err);
 }
 
 dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx, dctms_error *err) {
     dct_err why = {0};
     dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = dct_report_inspect(&model->model, json, all, write, ctx, &why);
-    return dct_give(status, &why, err);
+    return dct_give_of_file(status, model->model.path, &why, err);
 }

@@ -71,13 +71,15 @@ static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p,
     return dct_compile(&c, work, out, err);
 }
 
-static dct_status new_plan(const char *model_path, dctms_plan **out, dct_err *err) {
+/* One of the paths is "". */
+static dct_status new_plan(const char *model_path, const char *path, dctms_plan **out, dct_err *err) {
     dctms_plan *plan = dct_os_map(sizeof *plan);
     if (plan == NULL) return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
     dct_arena_init(&plan->arena, 0);
     atomic_init(&plan->owners, 1);
     plan->model_path = dct_arena_strndup(&plan->arena, model_path, strlen(model_path));
-    if (plan->model_path == NULL) {
+    plan->path = dct_arena_strndup(&plan->arena, path, strlen(path));
+    if (plan->model_path == NULL || plan->path == NULL) {
         dctms_plan_free(plan);
         return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
     }
@@ -119,15 +121,15 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
     uint64_t start = dct_os_now_ns();
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
-    if (model->hparams_status != DCT_OK) return dct_give(model->hparams_status, &model->hparams_err, err);
+    if (model->hparams_status != DCT_OK) return dct_give_of_file(model->hparams_status, model->model.path, &model->hparams_err, err);
     dct_arena_init(&work, 0);
     status = compile_plan(model, &p, &work, &compiled, &why);
-    if (status == DCT_OK) status = new_plan(model->model.path, &plan, &why);
+    if (status == DCT_OK) status = new_plan(model->model.path, "", &plan, &why);
     if (status == DCT_OK) status = keep_compact(compiled, &work, plan, &why);
     dct_arena_deinit(&work);
     if (status != DCT_OK) {
         dctms_plan_free(plan);
-        return dct_give(status, &why, err);
+        return dct_give_of_file(status, model->model.path, &why, err);
     }
     plan->compile_ms = (double)(dct_os_now_ns() - start) * 1e-6;
     *out = plan;
@@ -153,12 +155,12 @@ dctms_status dctms_plan_load(const char *path, dctms_plan **out, dctms_error *er
     dct_arena work;
     dctms_plan *plan = NULL;
     dct_arena_init(&work, 0);
-    dct_status status = new_plan("", &plan, &why);
+    dct_status status = new_plan("", path, &plan, &why);
     if (status == DCT_OK) status = read_plan(path, &work, plan, &why);
     dct_arena_deinit(&work);
     if (status != DCT_OK) dctms_plan_free(plan);
     else *out = plan;
-    return dct_give(status, &why, err);
+    return dct_give_of_file(status, path, &why, err);
 }
 
 dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_error *err) {
@@ -226,7 +228,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms};
     dct_status status = DCT_OK;
     switch (format) {
-    case DCTMS_PLAN_TABLE: dct_plan_dump_table(plan->plan, write, ctx); break;
+    case DCTMS_PLAN_TABLE: dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source}, write, ctx); break;
     case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;

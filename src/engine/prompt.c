@@ -47,10 +47,11 @@ static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool
     return dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err);
 }
 
-/* Where lay_out puts the text, so what lies there already stays until it is tokenized. */
-char *dctms_session_prompt_buffer(dctms_session *s, size_t *bytes) {
-    *bytes = (size_t)dct_longest_text(s->plan->bounds.n_input, dct_tokenizer_longest(s->tokenizer.tables));
-    return s->tokenizer.scratch;
+dctms_conversation dctms_session_conversation(const dctms_session *s) { return s->conversation; }
+
+dctms_status dctms_session_check_length(const dctms_session *s, uint64_t n_bytes, dctms_error *err) {
+    dct_err why = {0};
+    return dct_give(check_length(s, n_bytes, &why), &why, err);
 }
 
 dctms_status dctms_session_prompt(dctms_session *s, const char *text, size_t n, bool parse_special, dctms_error *err) {
@@ -144,8 +145,6 @@ dctms_template dctms_session_file_template(const dctms_session *s) {
     if (s->jinja_bytes == 0) return DCTMS_TEMPLATE_NONE;
     return dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes}) == DCT_CHAT_NONE ? DCTMS_TEMPLATE_UNKNOWN : DCTMS_TEMPLATE_KNOWN;
 }
-
-bool dctms_session_has_chat_template(const dctms_session *s) { return s->family != DCT_CHAT_NONE; }
 
 dctms_status dctms_session_set_chat_template(dctms_session *s, const char *name, dctms_error *err) {
     dct_err why = {0};

@@ -64,35 +64,6 @@ static dct_status bind_items(dctms_session *s, dct_err *err) {
     return DCT_OK;
 }
 
-/* ---- text ---- */
-
-static void find_end_tokens(dctms_session *s) {
-    const dct_tokenizer *t = s->tokenizer.tables;
-    for (dct_token id = 0; id < dct_tokenizer_n_tokens(t) && s->n_end_tokens < DCT_MAX_END_TOKENS; id++)
-        if (dct_tokenizer_is_end(t, id)) s->end_tokens[s->n_end_tokens++] = id;
-}
-
-static dct_status open_text(dctms_session *s, const dct_model *model, dct_err *err) {
-    uint64_t bytes;
-    void *at = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
-    if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
-    dct_status status = dct_tokenizer_build(model, at, bytes, &s->tokenizer.tables, err);
-    if (status != DCT_OK) return status;
-    find_end_tokens(s);
-    if (dct_answer_bytes(s->plan->bounds.n_output, dct_tokenizer_longest(s->tokenizer.tables)) > s->text_cap)
-        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' is too small", DCT_ITEM_TEXT);
-    dct_str jinja;
-    bool found;
-    status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
-    if (status != DCT_OK || !found || jinja.len == 0) return status;
-    status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
-    if (status != DCT_OK) return status;
-    memcpy(s->jinja, jinja.ptr, jinja.len);
-    s->jinja_bytes = jinja.len;
-    s->family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
-    return DCT_OK;
-}
-
 /* ---- memory ---- */
 
 /* What this process holds already is part of M_max, and no longer part of what is available: it counts on the side of what there is. A
@@ -138,22 +109,23 @@ static dct_status reserve_late(dctms_session *s, dct_err *err) {
 typedef struct populate_run {
     char *from;
     uint64_t bytes;
+    dct_progress *progress;
     _Atomic int failed;
     dct_err err;
 } populate_run;
 
 static void populate_piece(void *ctx, uint32_t piece, uint32_t worker) {
-    (void)worker;
     populate_run *run = ctx;
     uint64_t begin = (uint64_t)piece * POPULATE_PIECE, end = begin + POPULATE_PIECE < run->bytes ? begin + POPULATE_PIECE : run->bytes;
     dct_err err = {0};
-    if (dct_os_populate(run->from + begin, (size_t)(end - begin), &err) == DCT_OK) return;
+    dct_status status = dct_os_populate(run->from + begin, (size_t)(end - begin), &err);
+    dct_progress_add(run->progress, end - begin, worker);
     int none = 0;
-    if (atomic_compare_exchange_strong(&run->failed, &none, 1)) run->err = err;
+    if (status != DCT_OK && atomic_compare_exchange_strong(&run->failed, &none, 1)) run->err = err;
 }
 
-static dct_status populate(dct_pool *pool, char *from, uint64_t bytes, dct_err *err) {
-    populate_run run = {.from = from, .bytes = bytes};
+static dct_status populate(dct_pool *pool, char *from, uint64_t bytes, dct_progress *progress, dct_err *err) {
+    populate_run run = {.from = from, .bytes = bytes, .progress = progress};
     dct_pool_run(pool, populate_piece, &run, (uint32_t)dct_div_up(bytes, POPULATE_PIECE));
     if (atomic_load(&run.failed) == 0) return DCT_OK;
     *err = run.err;
@@ -161,10 +133,12 @@ static dct_status populate(dct_pool *pool, char *from, uint64_t bytes, dct_err *
 }
 
 /* The dynamic mode keeps caches and intermediates elsewhere: theirs stay untouched. */
-static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_err *err) {
+static bool is_populated(dct_region r, bool is_dynamic) { return !is_dynamic || (r != DCT_REGION_KV && r != DCT_REGION_ARENA); }
+
+static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_progress *progress, dct_err *err) {
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
-        if (is_dynamic && (r == DCT_REGION_KV || r == DCT_REGION_ARENA)) continue;
-        dct_status status = populate(s->pool, s->base + s->plan->region_offset[r], s->plan->region_bytes[r], err);
+        if (!is_populated(r, is_dynamic)) continue;
+        dct_status status = populate(s->pool, s->base + s->plan->region_offset[r], s->plan->region_bytes[r], progress, err);
         if (status != DCT_OK) return status;
     }
     return DCT_OK;
@@ -179,8 +153,65 @@ typedef struct opening {
     dct_arena work;      /* traces; dropped before populating */
     dct_arena late;      /* list of weights */
     dct_loader loader;
+    dct_progress progress;
     dct_graph traced[DCT_PLAN_MAX_PHASES];
+    const char *blamed;  /* the file that is at fault when what comes next fails */
 } opening;
+
+static void begin_progress(const dct_plan *plan, opening *o) {
+    dct_progress *p = &o->progress;
+    p->show = o->params.progress;
+    p->ctx = o->params.progress_ctx;
+    p->total = dct_load_bytes(plan);
+    for (dct_region r = 0; r < DCT_REGION_COUNT; r++)
+        if (is_populated(r, o->params.alloc == DCTMS_ALLOC_DYNAMIC)) p->total += plan->region_bytes[r];
+    dct_progress_add(p, 0, 0);
+}
+
+static void find_end_tokens(dctms_session *s) {
+    const dct_tokenizer *t = s->tokenizer.tables;
+    for (dct_token id = 0; id < dct_tokenizer_n_tokens(t) && s->n_end_tokens < DCT_MAX_END_TOKENS; id++)
+        if (dct_tokenizer_is_end(t, id)) s->end_tokens[s->n_end_tokens++] = id;
+}
+
+/* The list first, for its alignment; the text is the rest. */
+static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err *err) {
+    dctms_conversation *c = &s->conversation;
+    uint32_t n_input = s->plan->bounds.n_input, n = dct_conversation_messages(n_input);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION, dct_conversation_bytes(n_input, longest), &c->messages, err);
+    if (status != DCT_OK) return status;
+    c->n_messages = n;
+    c->text = (char *)(c->messages + n);
+    c->n_text = (size_t)(dct_longest_text(n_input, longest) + n);
+    return DCT_OK;
+}
+
+static dct_status open_text(dctms_session *s, opening *o, dct_err *err) {
+    const dct_model *model = &o->model->model;
+    uint64_t bytes;
+    void *at = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
+    if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
+    o->blamed = model->path;
+    dct_status status = dct_tokenizer_build(model, at, bytes, &s->tokenizer.tables, err);
+    if (status != DCT_OK) return status;
+    o->blamed = s->handle->path;
+    find_end_tokens(s);
+    uint32_t longest = dct_tokenizer_longest(s->tokenizer.tables);
+    if (dct_answer_bytes(s->plan->bounds.n_output, longest) > s->text_cap)
+        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' is too small", DCT_ITEM_TEXT);
+    status = bind_conversation(s, longest, err);
+    if (status != DCT_OK) return status;
+    dct_str jinja;
+    bool found;
+    status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
+    if (status != DCT_OK || !found || jinja.len == 0) return status;
+    status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
+    if (status != DCT_OK) return status;
+    memcpy(s->jinja, jinja.ptr, jinja.len);
+    s->jinja_bytes = jinja.len;
+    s->family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
+    return DCT_OK;
+}
 
 /* Only the open files stay; the record of what the header said is gone. */
 static void drop_header(dctms_model *m) {
@@ -209,9 +240,11 @@ static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     l->staging = s->base + offset;
     l->base = s->base;
     l->pool = s->pool;
-    l->progress = o->params.progress;
-    l->progress_ctx = o->params.progress_ctx;
-    return dct_load_all(l, err);
+    l->progress = &o->progress;
+    o->blamed = o->model->model.path;
+    dct_status status = dct_load_all(l, err);
+    if (status == DCT_OK) o->blamed = s->handle->path;
+    return status;
 }
 
 /* One token through each phase, so that every code and data page was used once; then the caches are as new. */
@@ -261,20 +294,24 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
 /* All that follows the reservation, in which the session lies already. */
 static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     dct_status status = bind_items(s, err);
-    if (status == DCT_OK) status = open_text(s, &o->model->model, err);
-    if (status == DCT_OK) status = dct_load_find(&o->loader, &o->late, err);
+    if (status == DCT_OK) status = open_text(s, o, err);
     if (status != DCT_OK) return status;
+    o->blamed = o->model->model.path;
+    status = dct_load_find(&o->loader, &o->late, err);
+    if (status != DCT_OK) return status;
+    o->blamed = s->handle->path;
     measure_staging(s->plan, o);
     drop_header(o->model);
     dct_arena_deinit(&o->work);
     status = reserve_late(s, err);
     if (status == DCT_OK) status = start_workers(s, err);
-    if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, err);
+    if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
     if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
     if (status == DCT_OK) status = rehearse(s, err);
     if (status == DCT_OK && o->params.whole_process && s->dynamic == NULL) status = check_outside(s, err);
+    if (status == DCT_OK) dct_progress_add(&o->progress, 0, 0); /* the last sight is of the end */
     return status;
 }
 
@@ -344,10 +381,12 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     dct_arena_init(&o.late, 0);
     o.loader.model = &model->model;
     o.loader.plan = plan->plan;
+    o.blamed = plan->path;
+    begin_progress(plan->plan, &o);
     status = open_session(&o, (dctms_plan *)(uintptr_t)plan, session, &why); /* only its count of owners changes */
     dct_arena_deinit(&o.late);
     dct_arena_deinit(&o.work);
-    return dct_give(status, &why, err);
+    return dct_give_of_file(status, o.blamed, &why, err);
 }
 
 void dctms_session_free(dctms_session *session) {

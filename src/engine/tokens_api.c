@@ -30,7 +30,7 @@ dctms_status dctms_tokenizer_open(const dctms_model *model, dctms_tokenizer **to
     dct_err why = {0};
     dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = open_tables(model, tokenizer, &why);
-    return dct_give(status, &why, err);
+    return dct_give_of_file(status, model->model.path, &why, err);
 }
 
 void dctms_tokenizer_free(dctms_tokenizer *t) {

@@ -38,13 +38,16 @@ void dct_model_close(dct_model *model) {
 /* --- data --------------------------------------------------------------------------------------------------------- */
 
 static dct_status read_place(const dct_model *model, const dct_tensor *tensor, dct_place_in_file at, void *out, uint64_t n, dct_err *err) {
-    gguf_quoted name = dct_gguf_quote(tensor->name);
+    dct_gguf_quoted name = dct_gguf_quote(tensor->name);
     const dct_file *file = &model->files[at.part];
     if (file->fd < 0) return dct_fail(err, DCT_BAD_FILE, "tensor '%s': its data is not there", name.text);
     dct_err why;
     dct_status status = dct_file_read_at(file, at.offset, out, n, &why);
-    if (status != DCT_OK) return dct_fail_at(err, status, why.offset, "tensor '%s': %.300s", name.text, why.message);
-    return DCT_OK;
+    if (status == DCT_OK) return DCT_OK;
+    if (model->n_parts == 1) dct_fail(err, status, "tensor '%s': %.300s", name.text, why.message);
+    else dct_fail(err, status, "part %u of %u: tensor '%s': %.300s", at.part + 1, model->n_parts, name.text, why.message);
+    if (err != NULL) err->offset = why.offset; /* the message has it */
+    return status;
 }
 
 static dct_status read_plain(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {

@@ -159,8 +159,16 @@ dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_pl
 
 /* plan_dump / plan_svg: through a callback that takes pieces of text. */
 typedef void dct_text_fn(void *ctx, const char *text, size_t n);
-void dct_plan_dump_table(const dct_plan *plan, dct_text_fn *out, void *ctx);                /* the envelope, what `plan` prints */
-void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx);                 /* --text: items, phases, values, steps, certificate */
+
+/* What this machine could give now: a fact of the day, in no plan file. */
+typedef struct dct_plan_room {
+    uint64_t available_bytes;
+    const char *source;
+} dct_plan_room;
+
+/* The envelope, what `plan` prints; with a room (may be NULL) also whether it fits there. */
+void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx);
+void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx); /* --text: items, phases, values, steps, certificate */
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
 
 #endif

@@ -20,14 +20,34 @@ static void put_heading(const dct_text *t, const dct_plan *plan) {
 
 enum { COLUMN = 14 };
 
-static void put_envelope(const dct_text *t, const dct_plan *plan) {
+/* Negative when it does not fit. Sizes are below 2^63 (verify). */
+static int64_t headroom(const dct_plan *plan, const dct_plan_room *room) { return (int64_t)room->available_bytes - (int64_t)plan->m_max_bytes; }
+
+static void put_envelope(const dct_text *t, const dct_plan *plan, const dct_plan_room *room) {
     dct_text_put(t, "%-5s", "");
     for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*s", COLUMN, dct_region_name((dct_region)i));
-    dct_text_put(t, "%*s\n%-5s", COLUMN + 2, "total (M_max)", "bytes");
+    dct_text_put(t, "%*s", COLUMN + 2, "total (M_max)");
+    if (room != NULL) dct_text_put(t, "%*s%*s", COLUMN, "available", COLUMN, "headroom");
+
+    dct_text_put(t, "\n%-5s", "bytes");
     for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*" PRIu64, COLUMN, dct_plan_region_bytes(plan, (dct_region)i));
-    dct_text_put(t, "%*" PRIu64 "\n%-5s", COLUMN + 2, plan->m_max_bytes, "MiB");
+    dct_text_put(t, "%*" PRIu64, COLUMN + 2, plan->m_max_bytes);
+    if (room != NULL) dct_text_put(t, "%*" PRIu64 "%*" PRId64, COLUMN, room->available_bytes, COLUMN, headroom(plan, room));
+
+    dct_text_put(t, "\n%-5s", "MiB");
     for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*.2f", COLUMN, dct_mib(dct_plan_region_bytes(plan, (dct_region)i)));
-    dct_text_put(t, "%*.2f\n\n", COLUMN + 2, dct_mib(plan->m_max_bytes));
+    dct_text_put(t, "%*.2f", COLUMN + 2, dct_mib(plan->m_max_bytes));
+    if (room != NULL) dct_text_put(t, "%*.2f%*.2f", COLUMN, dct_mib(room->available_bytes), COLUMN, (double)headroom(plan, room) / 1048576);
+    dct_text_put(t, "\n\n");
+}
+
+static void put_fits(const dct_text *t, const dct_plan *plan, const dct_plan_room *room) {
+    bool fits = headroom(plan, room) >= 0;
+    double missing = dct_mib(plan->m_max_bytes) - dct_mib(room->available_bytes);
+    dct_text_put(t, "fits     %s: needs %.2f MiB, %.2f MiB are available (%s)", fits ? "yes" : "no", dct_mib(plan->m_max_bytes),
+                 dct_mib(room->available_bytes), room->source);
+    if (!fits) dct_text_put(t, "; %.2f MiB are missing", missing);
+    dct_text_put(t, "\n");
 }
 
 /* Values and steps of a phase that a table of phases shows. */
@@ -50,11 +70,12 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors, plan->paper_buffers, plan->paper_clique);
 }
 
-void dct_plan_dump_table(const dct_plan *plan, dct_text_fn *out, void *ctx) {
+void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx) {
     dct_text t = {out, ctx};
     put_heading(&t, plan);
-    put_envelope(&t, plan);
+    put_envelope(&t, plan, room);
     put_phases(&t, plan);
+    if (room != NULL) put_fits(&t, plan, room);
 }
 
 /* ---- everything ---- */
@@ -129,7 +150,7 @@ static void put_phase(const dct_text *t, const dct_phase *phase) {
 
 void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_text t = {out, ctx};
-    dct_plan_dump_table(plan, out, ctx);
+    dct_plan_dump_table(plan, NULL, out, ctx);
     put_items(&t, plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(&t, &plan->phases[i]);
 }

@@ -4,8 +4,10 @@
  *      bytes ▲  ─ ─ ─ ─ ─ ─ ─ ─ ─ load      a rectangle a value: from the op that writes it first to the last that touches it,
  *            │  ┌────┐   ┌──┐               over the bytes that it occupies; results in place go on in the same rectangle
  *            │  └────┘───┴──┘
- *            └──┴──┴──┴──┴──► steps         a tick a step; a step is as wide as its ops
+ *            └──┴──┴──┴──┴──► steps         a tick where a step begins; a step is as wide as its number of ops
  *      legend
+ *
+ * Every number along the axis, in labels and in titles counts steps; ops only make widths.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,6 +29,13 @@ typedef struct canvas {
     double op_px;   /* width of an op */
     uint64_t bytes; /* top of the scale */
 } canvas;
+
+/* The step that runs an op. Steps hold ops in their order. */
+static uint32_t step_of(const dct_phase *phase, dct_op_id op) {
+    uint32_t s = 0;
+    while (s + 1 < phase->n_steps && phase->steps[s + 1].ops[0] <= op) s++;
+    return s;
+}
 
 static double x_of(const canvas *c, uint32_t op) { return LEFT + op * c->op_px; }
 static double y_of(const canvas *c, uint64_t bytes) { return TOP + PLOT_H - (double)bytes / (double)c->bytes * PLOT_H; }
@@ -64,7 +73,8 @@ static void draw_values(const canvas *c) {
         dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\"><title>", x_of(c, first), top,
                      x_of(c, last + 1) - x_of(c, first), height, PAINTS[paint_of(g, v)].color);
         put_escaped(&c->t, value->name);
-        dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", ops %u to %u</title></rect>\n", value->bytes, offset, first, last);
+        dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", steps %u to %u</title></rect>\n", value->bytes, offset,
+                     step_of(c->phase, first), step_of(c->phase, last));
     }
 }
 
@@ -99,14 +109,15 @@ static void draw_step_axis(const canvas *c) {
         dct_text_put(&c->t, "<line x1=\"%.2f\" y1=\"%u\" x2=\"%.2f\" y2=\"%u\" stroke=\"#444444\" stroke-width=\"%s\"/>\n", x, base, x, base + (numbered ? 7 : 3), numbered ? "1" : "0.5");
         if (numbered) dct_text_put(&c->t, "<text x=\"%.2f\" y=\"%u\" text-anchor=\"middle\">%u</text>\n", x, base + 20, s);
     }
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"%u\" text-anchor=\"middle\">step (a step is as wide as its ops)</text>\n", LEFT + PLOT_W / 2, base + 42);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%u\" text-anchor=\"middle\">step (each as wide as its number of ops)</text>\n", LEFT + PLOT_W / 2, base + 42);
 }
 
 static void draw_load(const canvas *c) {
     const dct_certificate *cert = &c->phase->cert;
     double y = y_of(c, cert->load_bytes);
     dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"/>\n", LEFT, y, WIDTH - RIGHT, y);
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64 " bytes, reached at op %u</text>\n", WIDTH - RIGHT, y - 6, cert->load_bytes, cert->op);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64 " bytes, reached in step %u</text>\n", WIDTH - RIGHT, y - 6,
+                 cert->load_bytes, step_of(c->phase, cert->op));
 }
 
 static void draw_legend(const canvas *c) {

@@ -195,6 +195,7 @@ dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *
     dct_arena_init(&arena, 0);
     dct_status status = read_table(params->path, &arena, &t, err);
     if (status == DCT_OK) status = dct_pack(t.items, (uint32_t)(t.n_lines - 1), NULL, params->nodes, &arena, &packed, err);
+    if (err != NULL && (status == DCT_BAD_FILE || status == DCT_USAGE)) dct_err_name_file(err, params->path);
     if (status == DCT_USAGE) { /* senseless items came from the file; the message stays */
         status = DCT_BAD_FILE;
         if (err != NULL) err->code = status;

@@ -167,14 +167,24 @@ static int make_files(void **state) {
     replace_all(other + at + 35, n_template, "im_start", "qq_start");
     replace_all(other + at + 35, n_template, "im_end", "qq_end");
     write_whole("foreign.gguf", other, n);
+    memcpy(other, bytes, n);
+    replace_all(other, n, "qwen2vl", "qwen9vl");
+    write_whole("alien.gguf", other, n);
+    memcpy(other, bytes, n);
+    replace_all(other, n, "tokenizer.ggml.tokens", "tokenizer.ggml.wokens");
+    write_whole("mute.gguf", other, n);
     free(other);
     free(bytes);
+    char head[20] = "DCTLOGIT";
+    memcpy(head + 8, (uint32_t[2]){10, 1536}, 8);
+    write_whole("cut.logits", head, sizeof head);
     char *text = malloc(200000);
     memset(text, 'a', 200000);
     write_whole("big.txt", text, 200000);
     for (size_t i = 0; i < 200000; i++) text[i] = (char)(i % 2 == 0 ? 'a' + i / 2 % 26 : ' ');
     write_whole("long.txt", text, 7000);
     write_whole("few.txt", "0123456789", 10);
+    write_whole("line.txt", "0123456789\n", 11);
     free(text);
     unsetenv("DCTMS_ISA");
     unsetenv("LLAMA_ARG_CTX_SIZE");
@@ -184,7 +194,8 @@ static int make_files(void **state) {
 
 static int remove_files(void **state) {
     (void)state;
-    static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "plan", "svg"};
+    static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
+                                        "alien.gguf", "mute.gguf", "cut.logits", "logits", "plan", "svg"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s%s", WORK, names[i]);
@@ -213,7 +224,15 @@ static const command_case cases[] = {
     {"run $M --plan $Wplan -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"inspect $M", "", 0, NULL, "qwen2vl"},
     {"tokenize $M -p hello --ids", "", 0, NULL, "\n"},
-    {"score $M -f $Wfew.txt", "", 0, NULL, "perplexity"},
+    {"score $M -f $Wfew.txt", "", 0, "M_max ", "perplexity"},
+    {"score $M -f -", "0123456789", 0, "M_max ", "tokens 10,"},
+    {"score $M -f $Wfew.txt --save-logits $Wlogits", "", 0, "M_max ", "tokens 10,"},
+    {"score $M -f $Wline.txt --kl $Wlogits", "", 0, "M_max ", "mean 0.00000000, max 0.00000000; same top token 10 of 10"}, /* but for a newline the same */
+    {"tokenize $M -f $Wline.txt --ids", "", 0, NULL, " 24 198\n"},
+    {"plan $M -c 2048", "", 0, NULL, "fits     yes"},
+    {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, the model was trained for 2048", "fits     yes"},
+    {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
+    {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
     {"run $M -c 256 -n 4 --temp 0 -q", "hello", 0, NULL, "\n"}, /* the prompt from standard input */
     {"run $Wplain.gguf -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"}, /* no template: completed as it stands */
     {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello -no-cnv", "", 0, NULL, "\n"},
@@ -237,22 +256,40 @@ static const command_case cases[] = {
     {"run $Wplain.gguf -c 256 -n 4 -cnv", "", 1, "dctms: the file has no chat template; name one of", NULL},
     {"run $Wplain.gguf -c 256 -n 4 -cnv -p x", "", 1, "dctms: the file has no chat template; name one of", NULL},
     {"score $M", "", 1, "dctms: score needs a text", NULL},
+    {"score $M -f $Wfew.txt --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
+    {"plan $M --phase decoding", "", 1, "dctms: --phase: 'decoding' is neither prefill nor decode", NULL},
+    {"plan $M --phase decoding --svg $Wsvg", "", 1, "dctms: --phase: 'decoding' is neither prefill nor decode", NULL},
     /* 2 */
-    {"plan $Wnowhere", "", 2, "dctms: ", NULL},
-    {"plan $Wshort.gguf", "", 2, "dctms: ", NULL},
-    {"run $Wcut.gguf -p x", "", 2, "dctms: ", NULL},
-    {"plan $Wbig.txt", "", 2, "dctms: ", NULL},
-    {"verify $Wbig.txt", "", 2, "dctms: ", NULL},
+    {"plan $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
+    {"plan $Wshort.gguf", "", 2, "dctms: " WORK "short.gguf: ", NULL},
+    {"run $Wcut.gguf -p x", "", 2, "dctms: " WORK "cut.gguf: ", NULL},
+    {"score $Wcut.gguf -f $Wfew.txt", "", 2, "dctms: " WORK "cut.gguf: ", NULL},
+    {"plan $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
+    {"inspect $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
+    {"tokenize $Wbig.txt -p x", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
+    {"bench $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
+    {"plan $Walien.gguf", "", 2, "dctms: " WORK "alien.gguf: unsupported architecture", NULL},
+    {"tokenize $Wmute.gguf -p x", "", 2, "dctms: " WORK "mute.gguf: ", NULL},
+    {"plan $Wmute.gguf", "", 2, "dctms: " WORK "mute.gguf: ", NULL},
+    {"verify $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a plan file", NULL},
     {"verify $Wplan $Wplain.gguf", "", 2, "dctms: " WORK "plan: MODEL_MISMATCH: ", NULL},
-    {"run $M -p x --plan $Wbig.txt", "", 2, "dctms: ", NULL},
-    {"run $M -f $Wnowhere", "", 2, "dctms: ", NULL},
+    {"run $Wplain.gguf -p x --plan $Wplan", "", 2, "dctms: " WORK "plan: the plan was made for another model", NULL},
+    {"run $M -p x --plan $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a plan file", NULL},
+    {"run $M -f $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
+    {"run $M -f /", "", 2, "dctms: /: ", NULL},
+    {"score $M -f $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
+    {"score $M -f $Wfew.txt --kl $Wbig.txt", "", 2, "dctms: " WORK "big.txt: no file of saved logits", NULL},
+    {"score $M -f $Wfew.txt --kl $Wshort.gguf", "", 2, "dctms: " WORK "short.gguf: ", NULL},
+    {"score $M -f $Wfew.txt --kl $Wcut.logits", "", 2, "dctms: " WORK "cut.logits: the file is cut off", NULL},
+    {"pack $Wbig.txt", "", 2, "dctms: " WORK "big.txt: ", NULL},
     /* 3 */
     {"plan $M --memory-budget 1M", "", 3, "dctms: ", NULL},
     {"run $M -p x --memory-budget 1M", "", 3, "dctms: ", NULL},
     /* 4 */
-    {"run $M -c 64 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: " WORK "long.txt: 7000 bytes, a prompt can have ", NULL},
-    {"run $M -c 2048 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: the prompt has ", NULL},
-    {"run $M -c 4096 -n 16 --temp 0 -f $Wbig.txt", "", 4, "dctms: " WORK "big.txt: 200000 bytes, a prompt can have ", NULL},
+    {"run $M -c 64 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},
+    {"run $M -c 64 -n 16 --temp 0 -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},
+    {"run $M -c 2048 -n 16 --temp 0 -no-cnv -q -f $Wlong.txt", "", 4, "dctms: the prompt has 3903 tokens, the bound is 2032", NULL},
+    {"run $M -c 4096 -n 16 --temp 0 -q -f $Wbig.txt", "", 4, "dctms: the prompt has at least 12500 tokens, the bound is 4080", NULL},
 };
 
 static void check_case(const command_case *k) {
@@ -386,6 +423,95 @@ static void nothing_is_obtained_after_ready(void **state) {
     check_run_line("run $M -c 2048 -n 24 --ignore-eos --temp 0 -no-cnv -f $Wfew.txt", "");
     check_run_line("run $M -c 512 -n 24 --temp 0 -cnv", "hello\nwho are you\n/clear\nhello again\n/exit\n");
     check_run_line("run $Wplain.gguf -c 256 -n 24 -p hello", "");
+    check_run_line("score $M -f $Wfew.txt", "");
+    check_run_line("score $M -f $Wfew.txt --kl $Wlogits --seal kill", "");
+}
+
+/* ---- texts ---- */
+
+/* One text by five ways: the answer is the same, and so is the count of tokens. */
+static void a_prompt_comes_by_any_way(void **state) {
+    (void)state;
+    static const char *const ways[] = {"-p 0123456789", "-f $Wfew.txt", "-f $Wline.txt", "-f -", "-f $Wpipe"};
+    char wanted[64] = "", line[256];
+    unlink(WORK "pipe");
+    assert_int_equal(mkfifo(WORK "pipe", 0600), 0);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        snprintf(line, sizeof line, "run $M -c 256 -n 8 --temp 0 --ignore-eos %s", ways[i]);
+        child c = start(line);
+        if (i == 3) say(&c, "0123456789\n");
+        if (i == 4) {
+            int pipe = open(WORK "pipe", O_WRONLY); /* waits for the reader */
+            assert_int_equal(write(pipe, "01234", 5), 5);
+            usleep(50000);
+            assert_int_equal(write(pipe, "56789\n", 6), 6);
+            close(pipe);
+        }
+        expect_code(&c, line, 0);
+        const char *n_tokens = strstr(c.text[1], " ms / ");
+        assert_non_null(n_tokens);
+        char got[64];
+        snprintf(got, sizeof got, "%.8s %.40s", n_tokens + 6, c.text[0]);
+        if (i == 0) strcpy(wanted, got);
+        if (strcmp(got, wanted) != 0) fail_msg("dctms %s: '%s', not '%s'", line, got, wanted);
+        drop(&c);
+    }
+    unlink(WORK "pipe");
+}
+
+/* A pipe that says nothing can be waited for no longer. */
+static void a_silent_pipe_can_be_left(void **state) {
+    (void)state;
+    child c = start("run $M -c 256 -n 8 --temp 0");
+    for (int i = 0; i < 50; i++) usleep(10000); /* until it waits */
+    kill(c.pid, SIGTERM);
+    int in = c.in;
+    c.in = -1;
+    expect_code(&c, "run, waiting for a prompt", 143);
+    close(in);
+    drop(&c);
+}
+
+static uint32_t count_of(const char *text, const char *part) {
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) n++;
+    return n;
+}
+
+static void a_chat_knows_its_commands(void **state) {
+    (void)state;
+    child c = start("run $M -c 512 -n 4 --temp 0 -cnv");
+    say(&c, "/help\n/foo\n/foo bar\n/clear \n /foo\n/usr/bin\n/exit\nnever\n");
+    expect_code(&c, "chat, commands", 0);
+    assert_int_equal(count_of(c.text[1], "  /exit "), 1);
+    assert_int_equal(count_of(c.text[1], "no such command"), 2);
+    assert_non_null(strstr(c.text[1], "dctms: /foo bar: no such command"));
+    assert_int_equal(count(c.text[0], '\n'), 2); /* two answers */
+    drop(&c);
+}
+
+/* Lines as long as the bound allows, and longer ones: never cut, refused in tokens, and the chat goes on. */
+static void a_chat_takes_long_lines(void **state) {
+    (void)state;
+    size_t n = 20000;
+    char *line = malloc(n + 2);
+    for (size_t i = 0; i < n; i++) line[i] = " the"[i % 4];
+    strcpy(line + n, "\n");
+    child c = start("run $M -c 8192 -n 4 --temp 0 -cnv -q");
+    say(&c, line);
+    take_until(&c, 1, "\n> \n> ");
+    say(&c, "/exit\n");
+    expect_code(&c, "chat, a line of 20,000 bytes", 0);
+    assert_null(strstr(c.text[1], "dctms: "));
+    drop(&c);
+    c = start("run $M -c 256 -n 4 --temp 0 -cnv");
+    say(&c, line);
+    say(&c, "hello\n/exit\n");
+    expect_code(&c, "chat, a line too long", 0);
+    assert_non_null(strstr(c.text[1], "dctms: the prompt has at least 1250 tokens, the bound is 252; /clear"));
+    assert_int_equal(count(c.text[0], '\n'), 1);
+    drop(&c);
+    free(line);
 }
 
 /* ---- signals ---- */
@@ -482,6 +608,10 @@ int main(void) {
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
         cmocka_unit_test(nothing_is_obtained_after_ready),
+        cmocka_unit_test(a_prompt_comes_by_any_way),
+        cmocka_unit_test(a_silent_pipe_can_be_left),
+        cmocka_unit_test(a_chat_knows_its_commands),
+        cmocka_unit_test(a_chat_takes_long_lines),
         cmocka_unit_test(signals_end_a_run),
         cmocka_unit_test(signals_end_a_chat),
         cmocka_unit_test(a_chat_survives_ctrl_c),

@@ -405,8 +405,8 @@ static void a_process_that_holds_more_than_its_allowance_is_refused(void **state
     }
 }
 
-/* A prompt written into planned memory is the same prompt; the buffer holds the longest that can fit. */
-static void a_prompt_may_lie_in_planned_memory(void **state) {
+/* A conversation kept in planned memory is the same conversation; there is room for the longest that can fit, and steps leave it alone. */
+static void a_conversation_may_lie_in_planned_memory(void **state) {
     (void)state;
     opened o = open_small(128, 16);
     static const char text[] = "A prompt that came from a file.";
@@ -415,15 +415,67 @@ static void a_prompt_may_lie_in_planned_memory(void **state) {
     CHECK(dctms_session_prompt(o.session, text, sizeof text - 1, true, &check_err));
     memcpy(logits, dctms_session_logits(o.session), n_vocab * sizeof *logits);
     CHECK(dctms_session_rewind(o.session, 0, &check_err));
-    size_t cap;
-    char *buffer = dctms_session_prompt_buffer(o.session, &cap);
-    assert_true(cap >= 112 * 4);
-    memset(buffer, 'x', cap); /* all of it is ours */
-    memcpy(buffer, text, sizeof text - 1);
-    CHECK(dctms_session_prompt(o.session, buffer, sizeof text - 1, true, &check_err));
+    dctms_conversation room = dctms_session_conversation(o.session);
+    assert_int_equal(room.n_messages, 112 + 2);
+    assert_true(room.n_text >= 112 * 4 + room.n_messages);
+    memset(room.text, 'x', room.n_text); /* all of it is ours */
+    memset(room.messages, 0, room.n_messages * sizeof *room.messages);
+    memcpy(room.text, text, sizeof text - 1);
+    CHECK(dctms_session_prompt(o.session, room.text, sizeof text - 1, true, &check_err));
     assert_memory_equal(dctms_session_logits(o.session), logits, n_vocab * sizeof *logits);
+    assert_memory_equal(room.text, text, sizeof text - 1);
+    for (size_t i = sizeof text - 1; i < room.n_text; i++) assert_int_equal(room.text[i], 'x');
     free(logits);
     close_all(o);
+}
+
+/* What is longer than the room is longer than the bound, and said so in tokens. */
+static void a_text_too_long_is_measured_in_tokens(void **state) {
+    (void)state;
+    opened o = open_small(128, 16);
+    dctms_error err;
+    size_t longest = dctms_session_conversation(o.session).n_text - dctms_session_conversation(o.session).n_messages;
+    CHECK(dctms_session_check_length(o.session, longest, &check_err));
+    assert_int_equal(dctms_session_check_length(o.session, longest + 1, &err), DCTMS_BOUND);
+    assert_string_equal(err.message, "the prompt has at least 113 tokens, the bound is 112");
+    close_all(o);
+}
+
+/* Calls of a progress callback: from 0, never back, to the end, in each stage. */
+typedef struct progress_seen {
+    uint64_t n, last, total;
+    bool began_at_0, went_back;
+} progress_seen;
+
+static void see_progress(void *ctx, uint64_t done, uint64_t total) {
+    progress_seen *p = ctx;
+    if (p->n++ == 0) p->began_at_0 = done == 0;
+    p->went_back = p->went_back || done < p->last || (p->total != 0 && total != p->total);
+    p->last = done;
+    p->total = total;
+}
+
+static void progress_is_seen_from_the_start(void **state) {
+    (void)state;
+    for (int alloc = DCTMS_ALLOC_PLANNED; alloc <= DCTMS_ALLOC_DYNAMIC; alloc++) {
+        dctms_plan_params pp = plan_params(128, 16, 32, 1); /* one worker shows all that it does */
+        dctms_session_params sp = dctms_session_default_params();
+        progress_seen seen = {0};
+        opened o = {0};
+        sp.alloc = (dctms_alloc)alloc;
+        sp.progress = see_progress;
+        sp.progress_ctx = &seen;
+        CHECK(dctms_model_open(f16, &o.model, &check_err));
+        CHECK(dctms_plan_compile(o.model, &pp, &o.plan, &check_err));
+        CHECK(dctms_session_open(o.model, o.plan, &sp, &o.session, &check_err));
+        dctms_plan_info info;
+        dctms_plan_get_info(o.plan, &info);
+        assert_true(seen.began_at_0 && !seen.went_back);
+        assert_true(seen.total > info.weights_bytes + info.weights_bytes / 2); /* populated and loaded */
+        assert_int_equal(seen.last, seen.total);
+        assert_true(seen.n > 20);
+        close_all(o);
+    }
 }
 
 /* An interruption stops what comes next, unless it is taken back. */
@@ -499,7 +551,9 @@ int main(void) {
         cmocka_unit_test(nothing_is_allocated_after_open),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
         cmocka_unit_test(a_process_that_holds_more_than_its_allowance_is_refused),
-        cmocka_unit_test(a_prompt_may_lie_in_planned_memory),
+        cmocka_unit_test(a_conversation_may_lie_in_planned_memory),
+        cmocka_unit_test(a_text_too_long_is_measured_in_tokens),
+        cmocka_unit_test(progress_is_seen_from_the_start),
         cmocka_unit_test(an_interruption_can_be_forgotten),
         cmocka_unit_test(handles_are_freed_in_any_order),
         cmocka_unit_test(a_dropped_header_is_not_used),

@@ -102,6 +102,33 @@ static void the_picture_shows_every_buffer(void **state) {
     subject_close(&s);
 }
 
+/* The axis has a number for every n-th step; what labels and titles name must be found there. */
+static void the_picture_counts_steps_only(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    const dct_phase *p = dct_plan_phase(plan, DCT_PHASE_DECODE);
+    uint32_t with_load = 0, n_ops = 0;
+    while (n_ops + p->steps[with_load].n_ops <= p->cert.op) n_ops += p->steps[with_load++].n_ops;
+    assert_true(p->graph.n_ops > p->n_steps); /* else the two counts would be one */
+    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    char label[64];
+    snprintf(label, sizeof label, "reached in step %u<", with_load);
+    assert_non_null(strstr(c.text, label));
+    assert_null(strstr(c.text, " op "));
+    uint32_t n_titles = 0, to;
+    for (const char *at = c.text; (at = strstr(at, ", steps ")) != NULL; at++, n_titles++) {
+        if (sscanf(at, ", steps %*u to %u</title>", &to) == 1) assert_true(to < p->n_steps);
+        else assert_non_null(strstr(at, "</text>")); /* the heading */
+    }
+    assert_true(n_titles > 3);
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 /* Every name that a file can set, set to what a terminal would obey. */
 static void names_are_made_safe(void **state) {
     (void)state;
@@ -132,13 +159,36 @@ static void the_table_has_the_columns(void **state) {
     dct_arena arena;
     collected c = {0};
     dct_plan *plan = small_plan(&s, "llama", &arena);
-    dct_plan_dump_table(plan, collect, &c);
+    dct_plan_dump_table(plan, NULL, collect, &c);
     static const char *const words[] = {"weights", "kv", "persistent", "intermediate", "runtime", "total (M_max)", "bytes", "MiB", "load bytes", "height bytes", "optimal", "steps", "waits"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(c.text, words[i]));
     char total[32];
     snprintf(total, sizeof total, "%llu", (unsigned long long)plan->m_max_bytes);
     assert_non_null(strstr(c.text, total));
+    assert_null(strstr(c.text, "fits"));
     free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
+/* To the byte: what is needed is enough, a byte less is not, and headroom says so. */
+static void the_table_tells_whether_it_fits(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    for (uint64_t missing = 0; missing <= 1; missing++) {
+        collected c = {0};
+        char numbers[64];
+        dct_plan_room room = {plan->m_max_bytes - missing, "cgroup v2 memory.max (/a)"};
+        dct_plan_dump_table(plan, &room, collect, &c);
+        snprintf(numbers, sizeof numbers, "%14llu%14d\n", (unsigned long long)room.available_bytes, missing == 0 ? 0 : -1);
+        assert_non_null(strstr(c.text, "available      headroom\n"));
+        assert_non_null(strstr(c.text, numbers));
+        assert_non_null(strstr(c.text, missing == 0 ? "fits     yes: " : "fits     no: "));
+        assert_non_null(strstr(c.text, " are available (cgroup v2 memory.max (/a))"));
+        free(c.text);
+    }
     dct_arena_deinit(&arena);
     subject_close(&s);
 }
@@ -149,6 +199,8 @@ int main(void) {
         cmocka_unit_test(the_picture_shows_every_buffer),
         cmocka_unit_test(names_are_made_safe),
         cmocka_unit_test(the_table_has_the_columns),
+        cmocka_unit_test(the_table_tells_whether_it_fits),
+        cmocka_unit_test(the_picture_counts_steps_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
