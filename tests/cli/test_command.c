@@ -486,7 +486,7 @@ static void a_chat_knows_its_commands(void **state) {
     assert_int_equal(count_of(c.text[1], "  /exit "), 1);
     assert_int_equal(count_of(c.text[1], "no such command"), 2);
     assert_non_null(strstr(c.text[1], "dctms: /foo bar: no such command"));
-    assert_int_equal(count(c.text[0], '\n'), 2); /* two answers */
+    assert_int_equal(count_of(c.text[0], "\n"), 2); /* two answers */
     drop(&c);
 }
 
@@ -509,7 +509,7 @@ static void a_chat_takes_long_lines(void **state) {
     say(&c, "hello\n/exit\n");
     expect_code(&c, "chat, a line too long", 0);
     assert_non_null(strstr(c.text[1], "dctms: the prompt has at least 1250 tokens, the bound is 252; /clear"));
-    assert_int_equal(count(c.text[0], '\n'), 1);
+    assert_int_equal(count_of(c.text[0], "\n"), 1);
     drop(&c);
     free(line);
 }
