@@ -242,6 +242,8 @@ static void fill_piece(worker *me, const placed *p, uint32_t tensor_number, uint
     } else {
         dct_synth_stream stream;
         dct_synth_stream_init(&stream, t->type, s->params->seed, tensor_number, t->mean, t->sigma);
+        stream.offset = t->offset;
+        stream.both_signs = t->both_signs;
         dct_synth_fill(&stream, first, n, me->buffer);
     }
     if (dct_dtype_affine(t->type) != NULL) write_affine(me, p, first, n);

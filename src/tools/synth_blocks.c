@@ -329,7 +329,8 @@ static void fill_floats(const dct_synth_stream *s, uint64_t first, uint64_t n, u
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = dct_hash_mix(s->key + (first + i) * GOLDEN);
         float value = s->mean + s->sigma * half_root * (s->quantiles[bits & 0xff] + s->quantiles[bits >> 8 & 0xff]);
-        put_float(s->type, out + i * dct_dtype_block_bytes(s->type), value);
+        if (s->both_signs && (bits >> 16 & 1) != 0) value = -value;
+        put_float(s->type, out + i * dct_dtype_block_bytes(s->type), value + s->offset);
     }
 }
 

@@ -15,6 +15,8 @@ typedef struct dct_synth_stream {
     dct_dtype type;
     uint64_t key;
     float mean, sigma;    /* mean: float types only, 0 otherwise */
+    float offset;         /* float types: added to every value; 0 unless set after dct_synth_stream_init, as is: */
+    bool both_signs;      /* float types: half of the values are negated, before the offset is added */
     float code_sigma;     /* standard deviation of the codes' values in `codes` */
     float quantiles[256]; /* of the standard normal distribution */
     uint8_t codes[256];   /* the type's code for each quantile */

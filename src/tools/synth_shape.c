@@ -166,12 +166,14 @@ static dct_dtype type_of(const dct_synth_mix *mix, const dct_synth_shape *shape,
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Scales: a normed activation has elements of about 1. A projection of deviation 1/sqrt(fan in) keeps that, so every layer adds
- * about as much as the next, and the last norm sees the sum of all. Queries and keys are half as large again: scores then
- * deviate by 2 and attention has something to choose. A head row of deviation s gives logits that deviate by s*sqrt(width)*norm. */
+/* Scales: a normed activation has elements of about 1. A projection of deviation 1/sqrt(fan in) keeps that. Queries and keys are half
+ * as large again: scores then deviate by 2 and attention has something to choose. The embedding has elements of 1 and what the
+ * layers add is small beside it, all of them together about half: a network that overwrites its input at every layer multiplies
+ * every rounding, which trained ones do not. The last norm has weights of both signs and makes logits deviate by LOGIT_SIGMA: with
+ * weights of one sign, a head that is the embedding would mostly see the token it was given. */
 #define LOGIT_SIGMA 3.5f
 #define QUERY_GAIN 1.5f
-#define GEMMA_OUTPUT_NORM 12.0f /* Gemma multiplies its embeddings by sqrt(width), so they are small and the last norm large */
+#define LAYERS_GAIN 0.75f
 
 typedef struct builder {
     const dct_synth_shape *shape;
@@ -194,8 +196,13 @@ static void add_vector(builder *b, const char *name, bool in_layer, uint64_t n, 
     t->ne[0] = n;
     t->ne[1] = 1;
     t->mean = mean;
-    if (b->mix->is_directory && b->shape->family == DCT_SYNTH_GEMMA3 && mean != 0) t->mean -= 1; /* these files hold norms less 1 */
     t->sigma = sigma;
+}
+
+/* A norm's weights, about 1 or `mean`. Gemma's directories hold them less 1. */
+static void add_norm(builder *b, const char *name, bool in_layer, uint64_t n, float mean) {
+    add_vector(b, name, in_layer, n, mean, 0.1f * mean);
+    if (b->mix->is_directory && b->shape->family == DCT_SYNTH_GEMMA3) b->tensors[b->n - 1].offset = -1;
 }
 
 static void add_matrix(builder *b, const char *name, bool in_layer, role r, uint64_t in, uint64_t out, float sigma) {
@@ -212,8 +219,8 @@ static void add_layer(builder *b) {
     uint64_t q = (uint64_t)s->n_head * s->head_dim, kv = (uint64_t)s->n_head_kv * s->head_dim;
     bool qk_norm = s->family == DCT_SYNTH_QWEN3 || s->family == DCT_SYNTH_GEMMA3, gemma = s->family == DCT_SYNTH_GEMMA3;
     bool biases = s->family == DCT_SYNTH_QWEN2 || s->family == DCT_SYNTH_QWEN2VL;
-    float in = 1 / sqrtf((float)s->n_embd);
-    add_vector(b, "attn_norm.weight", true, s->n_embd, 1, 0.1f);
+    float in = 1 / sqrtf((float)s->n_embd), gain = LAYERS_GAIN / sqrtf((float)s->n_layer), out = gemma ? 1 : gain;
+    add_norm(b, "attn_norm.weight", true, s->n_embd, 1);
     add_matrix(b, "attn_q.weight", true, ROLE_OTHER, s->n_embd, q, QUERY_GAIN * in);
     if (biases) add_vector(b, "attn_q.bias", true, q, 0, 0.2f);
     add_matrix(b, "attn_k.weight", true, ROLE_OTHER, s->n_embd, kv, QUERY_GAIN * in);
@@ -221,16 +228,16 @@ static void add_layer(builder *b) {
     add_matrix(b, "attn_v.weight", true, ROLE_V, s->n_embd, kv, in);
     if (biases) add_vector(b, "attn_v.bias", true, kv, 0, 0.2f);
     if (qk_norm) {
-        add_vector(b, "attn_q_norm.weight", true, s->head_dim, QUERY_GAIN, 0.1f);
-        add_vector(b, "attn_k_norm.weight", true, s->head_dim, QUERY_GAIN, 0.1f);
+        add_norm(b, "attn_q_norm.weight", true, s->head_dim, QUERY_GAIN);
+        add_norm(b, "attn_k_norm.weight", true, s->head_dim, QUERY_GAIN);
     }
-    add_matrix(b, "attn_output.weight", true, ROLE_ATTN_OUT, q, s->n_embd, 1 / sqrtf((float)q));
-    if (gemma) add_vector(b, "post_attention_norm.weight", true, s->n_embd, 1, 0.1f);
-    add_vector(b, "ffn_norm.weight", true, s->n_embd, 1, 0.1f);
+    add_matrix(b, "attn_output.weight", true, ROLE_ATTN_OUT, q, s->n_embd, out / sqrtf((float)q));
+    if (gemma) add_norm(b, "post_attention_norm.weight", true, s->n_embd, gain);
+    add_norm(b, "ffn_norm.weight", true, s->n_embd, 1);
     add_matrix(b, "ffn_gate.weight", true, ROLE_OTHER, s->n_embd, s->n_ff, in);
     add_matrix(b, "ffn_up.weight", true, ROLE_OTHER, s->n_embd, s->n_ff, in);
-    add_matrix(b, "ffn_down.weight", true, ROLE_DOWN, s->n_ff, s->n_embd, 1 / sqrtf((float)s->n_ff));
-    if (gemma) add_vector(b, "post_ffw_norm.weight", true, s->n_embd, 1, 0.1f);
+    add_matrix(b, "ffn_down.weight", true, ROLE_DOWN, s->n_ff, s->n_embd, out / sqrtf((float)s->n_ff));
+    if (gemma) add_norm(b, "post_ffw_norm.weight", true, s->n_embd, gain);
 }
 
 /* The frequency divisors of Llama 3.1 and later: long waves are stretched 32 times, short ones not, those between by degrees. */
@@ -253,16 +260,16 @@ dct_synth_tensor *dct_synth_tensors(const dct_synth_shape *s, const dct_synth_mi
     builder b = {.shape = s, .mix = mix};
     b.tensors = dct_arena_array(arena, s->n_layer * 14 + 4, sizeof *b.tensors);
     if (b.tensors == NULL) return NULL;
-    bool gemma = s->family == DCT_SYNTH_GEMMA3;
-    float norm = gemma ? GEMMA_OUTPUT_NORM : 1, head = LOGIT_SIGMA / sqrtf((float)s->n_embd) / norm;
-    if (!s->tied) add_matrix(&b, "output.weight", false, ROLE_HEAD, s->n_embd, s->n_vocab, head);
-    add_vector(&b, "output_norm.weight", false, s->n_embd, norm, 0.1f * norm);
+    float in = 1 / sqrtf((float)s->n_embd), embd = s->family == DCT_SYNTH_GEMMA3 ? in : 1; /* Gemma multiplies by sqrt(width) */
+    if (!s->tied) add_matrix(&b, "output.weight", false, ROLE_HEAD, s->n_embd, s->n_vocab, embd);
+    add_norm(&b, "output_norm.weight", false, s->n_embd, LOGIT_SIGMA * in / embd);
+    b.tensors[b.n - 1].both_signs = true;
     if (s->family == DCT_SYNTH_LLAMA3 && !mix->is_directory) { /* a directory has them in its configuration */
         add_vector(&b, "rope_freqs.weight", false, s->head_dim / 2, 1, 0);
         b.tensors[b.n - 1].fixed = llama3_factors(s, arena);
         if (b.tensors[b.n - 1].fixed == NULL) return NULL;
     }
-    add_matrix(&b, "token_embd.weight", false, s->tied ? ROLE_HEAD : ROLE_EMBD, s->n_embd, s->n_vocab, head);
+    add_matrix(&b, "token_embd.weight", false, s->tied ? ROLE_HEAD : ROLE_EMBD, s->n_embd, s->n_vocab, embd);
     for (b.il = 0; b.il < s->n_layer; b.il++) add_layer(&b);
     *n = b.n;
     return b.tensors;

@@ -26,7 +26,8 @@ typedef struct dct_synth_tensor {
     dct_dtype type;
     uint32_t n_dims;
     uint64_t ne[2];
-    float mean, sigma;
+    float mean, sigma, offset;
+    bool both_signs;    /* (see synth_blocks.h) */
     const float *fixed; /* the values themselves (F32), or NULL: random */
 } dct_synth_tensor;
 
