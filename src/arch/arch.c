@@ -84,26 +84,31 @@ static dct_status check_params(const dct_hparams *hp, const dct_trace_params *pa
     return check_cache_type(hp, params->type_v, hp->head_dim_v, "V", err);
 }
 
-static bool is_used(const dct_graph *g, dct_str tensor) {
-    for (uint32_t i = 0; i < g->n_weights; i++) {
-        if (dct_str_eq_z(tensor, g->weights[i].tensor)) return true;
-    }
-    for (uint32_t i = 0; i < g->n_tables; i++) {
-        if (dct_str_eq_z(tensor, g->tables[i].factors_tensor)) return true;
-    }
-    return false;
+static void mark_used(const dct_model *model, const char *name, bool *used) {
+    const dct_tensor *t = name[0] != '\0' ? dct_model_find_tensor(model, name) : NULL;
+    if (t != NULL) used[t - model->tensors] = true;
+}
+
+/* One flag a tensor: whether an op reads it. */
+static bool *find_used(const dct_model *model, const dct_graph *g, dct_arena *arena) {
+    bool *used = dct_arena_array(arena, model->n_tensors, sizeof *used);
+    for (uint32_t i = 0; used != NULL && i < g->n_weights; i++) mark_used(model, g->weights[i].tensor, used);
+    for (uint32_t i = 0; used != NULL && i < g->n_tables; i++) mark_used(model, g->tables[i].factors_tensor, used);
+    return used;
 }
 
 /* A tensor of a layer that no op reads means a model that differs from the family we trace: its answers would be wrong. Left aside are
  * rotary frequencies that old converters stored, and layers past the last (drafts that some files carry). */
-static dct_status check_all_used(const dct_model *model, const dct_hparams *hp, const dct_graph *g, dct_err *err) {
+static dct_status check_all_used(const dct_model *model, const dct_hparams *hp, const dct_graph *g, dct_arena *arena, dct_err *err) {
+    const bool *used = find_used(model, g, arena);
+    if (used == NULL) return dct_fail_memory(err, arena, "the list of tensors in use");
     for (uint32_t i = 0; i < model->n_tensors; i++) {
         const dct_tensor *t = &model->tensors[i];
         if (t->name.len < 5 || memcmp(t->name.ptr, "blk.", 4) != 0) continue;
         uint64_t layer = 0;
         size_t at = 4;
         for (; at < t->name.len && t->name.ptr[at] >= '0' && t->name.ptr[at] <= '9' && layer < hp->n_layer; at++) layer = layer * 10 + (uint64_t)(t->name.ptr[at] - '0');
-        if (layer >= hp->n_layer || is_used(g, t->name)) continue;
+        if (layer >= hp->n_layer || used[i]) continue;
         dct_str rest = {t->name.ptr + at, t->name.len - at};
         if (dct_str_eq_z(rest, ".attn_rot_embd.weight") || dct_str_eq_z(rest, ".attn_rot_embd")) continue;
         return dct_fail_at(err, DCT_BAD_FILE, t->info_offset, "tensor '%.*s' has no place in a model of architecture '%s'",
@@ -122,5 +127,5 @@ dct_status dct_arch_trace(const dct_model *model, const dct_hparams *hp, const d
     dct_tracer t = {.model = model, .hp = hp, .params = params, .g = g};
     f->trace(&t);
     status = dct_graph_check(g, err);
-    return status == DCT_OK ? check_all_used(model, hp, g, err) : status;
+    return status == DCT_OK ? check_all_used(model, hp, g, arena, err) : status;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/size.h"
 #include "kernels/kernel.h"
 
@@ -117,19 +118,39 @@ bool dct_weight_equal(const dct_weight *a, const dct_weight *b) {
            a->is_vector == b->is_vector && strcmp(a->tensor, b->tensor) == 0;
 }
 
-dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w) {
-    if (g->status != DCT_OK) return DCT_NONE;
-    for (uint32_t i = 0; i < g->n_weights; i++) {
-        if (dct_weight_equal(&g->weights[i], w)) return value_of_ref(g, DCT_KIND_WEIGHT, i);
-    }
+/* The slot of the index that holds an equal weight, or the free one where it would stand. At most half of the slots are taken. */
+static uint32_t weight_slot(const dct_graph *g, const dct_weight *w) {
+    uint32_t mask = 2 * g->cap_weights - 1; /* capacities are powers of two */
+    uint32_t slot = (uint32_t)dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, w->tensor, strlen(w->tensor))) & mask;
+    while (g->weight_index[slot] != 0 && !dct_weight_equal(&g->weights[g->weight_index[slot] - 1], w)) slot = (slot + 1) & mask;
+    return slot;
+}
+
+/* Room for one more weight, in the list and in its index. */
+static bool grow_weights(dct_graph *g) {
+    if (g->n_weights < g->cap_weights) return true;
     dct_weight *weights = add_item(g, g->weights, g->n_weights, &g->cap_weights, sizeof *weights);
-    if (weights == NULL) return DCT_NONE;
+    if (weights == NULL) return false;
     g->weights = weights;
+    g->weight_index = dct_arena_array(g->arena, 2 * (uint64_t)g->cap_weights, sizeof *g->weight_index);
+    if (g->weight_index == NULL) {
+        g->status = dct_fail_memory(&g->err, g->arena, "a graph");
+        return false;
+    }
+    for (uint32_t i = 0; i < g->n_weights; i++) g->weight_index[weight_slot(g, &g->weights[i])] = i + 1;
+    return true;
+}
+
+dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w) {
+    if (g->status != DCT_OK || !grow_weights(g)) return DCT_NONE;
+    uint32_t slot = weight_slot(g, w);
+    if (g->weight_index[slot] != 0) return value_of_ref(g, DCT_KIND_WEIGHT, g->weight_index[slot] - 1);
     dct_value_id id = add_value(g, w->tensor, -1, DCT_KIND_WEIGHT, w->is_vector ? DCT_FMT_F32 : DCT_FMT_WEIGHT, w->n_rows, w->n_cols);
     if (id == DCT_NONE) return DCT_NONE;
     g->values[id].bytes = w->bytes;
     g->values[id].ref = g->n_weights;
-    weights[g->n_weights++] = *w;
+    g->weights[g->n_weights++] = *w;
+    g->weight_index[slot] = g->n_weights;
     return id;
 }
 

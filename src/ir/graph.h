@@ -118,6 +118,7 @@ typedef struct dct_graph {
     dct_op *ops;
     uint32_t n_weights, cap_weights;
     dct_weight *weights;
+    uint32_t *weight_index; /* while tracing: numbers + 1 by the hash of the name, 0 where free; 2 cap_weights slots */
     uint32_t n_caches, cap_caches;
     dct_cache *caches;
     uint32_t n_tables, cap_tables;
