@@ -46,6 +46,7 @@ dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) DCT_MUST_CHECK;
 typedef struct dct_file {
     int fd;
     uint64_t bytes; /* size when opened; 0 when not a regular file */
+    int64_t written_ns; /* when it was last written, as of then */
 } dct_file;
 
 bool dct_os_is_directory(const char *path);
@@ -56,6 +57,9 @@ dct_status dct_file_open(dct_file *file, const char *path, dct_err *err);
 /* Opens for reading in order whatever has bytes to give: a file, a pipe, a terminal. Waits for the writer of a named pipe. */
 dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err);
 void dct_file_close(dct_file *file);
+
+/* Whether size and time of writing are what they were when it was opened. */
+bool dct_file_is_as_opened(const dct_file *file);
 
 /* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);

@@ -78,6 +78,8 @@ bool dct_os_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+static int64_t written_ns(const struct stat *st) { return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec; }
+
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));
@@ -86,9 +88,13 @@ dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
         close(fd);
         return dct_fail(err, DCT_BAD_FILE, "%s: not a regular file", path);
     }
-    file->fd = fd;
-    file->bytes = (uint64_t)st.st_size;
+    *file = (dct_file){.fd = fd, .bytes = (uint64_t)st.st_size, .written_ns = written_ns(&st)};
     return DCT_OK;
+}
+
+bool dct_file_is_as_opened(const dct_file *file) {
+    struct stat st;
+    return fstat(file->fd, &st) == 0 && (uint64_t)st.st_size == file->bytes && written_ns(&st) == file->written_ns;
 }
 
 dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err) {
@@ -99,8 +105,7 @@ dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err) 
         close(fd);
         return dct_fail(err, DCT_BAD_FILE, "%s: a directory, not a text", path);
     }
-    file->fd = fd;
-    file->bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    *file = (dct_file){.fd = fd, .bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0, .written_ns = written_ns(&st)};
     return DCT_OK;
 }
 

@@ -176,5 +176,5 @@ static dct_status fill_table(const dct_loader *l, uint32_t i, dct_err *err) {
 dct_status dct_load_all(dct_loader *l, dct_err *err) {
     dct_status status = load_weights(l, err);
     for (uint32_t i = 0; status == DCT_OK && i < l->plan->n_tables; i++) status = fill_table(l, i, err);
-    return status;
+    return status == DCT_OK ? dct_model_check_unchanged(l->model, err) : status;
 }

@@ -111,6 +111,15 @@ dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tenso
     }
 }
 
+dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) {
+    for (uint32_t p = 0; p < model->n_parts; p++) {
+        if (model->files[p].fd < 0 || dct_file_is_as_opened(&model->files[p])) continue;
+        if (model->n_parts == 1) return dct_fail(err, DCT_BAD_FILE, "the file was written to while it was loaded");
+        return dct_fail(err, DCT_BAD_FILE, "part %u of %u was written to while it was loaded", p + 1, model->n_parts);
+    }
+    return DCT_OK;
+}
+
 /* --- look-ups ----------------------------------------------------------------------------------------------------- */
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name) {

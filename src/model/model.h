@@ -107,6 +107,9 @@ dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n,
 
 void dct_model_close(dct_model *model);
 
+/* DCT_BAD_FILE when a file was written to since it was opened: what was read of it may be of two files. */
+dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) DCT_MUST_CHECK;
+
 /* Copies `n` bytes of a tensor's data, from byte `from` of the tensor, as the record describes it. Values of a big-endian file are
  * swapped into the host's order. n and from must be whole blocks unless the tensor is plain and the file little-endian. */
 dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err);

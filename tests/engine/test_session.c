@@ -495,6 +495,62 @@ static void an_interruption_can_be_forgotten(void **state) {
     close_all(o);
 }
 
+/* A model file that another process replaces, cuts or writes to while it is loaded: replaced by name is no harm, the others are refused. */
+typedef enum harm { HARM_REPLACED, HARM_CUT, HARM_WRITTEN, HARM_COUNT } harm;
+
+typedef struct harm_done {
+    harm how;
+    bool done;
+} harm_done;
+
+#define HARMED DCT_BINARY_DIR "/test_session.harmed.gguf"
+
+static void do_harm(void *ctx, uint64_t done, uint64_t total) {
+    harm_done *h = ctx;
+    if (h->done || done < total / 2) return;
+    h->done = true;
+    if (h->how == HARM_CUT) assert_int_equal(truncate(HARMED, 1000000), 0);
+    if (h->how == HARM_REPLACED) assert_int_equal(unlink(HARMED), 0);
+    if (h->how == HARM_CUT) return;
+    FILE *f = fopen(HARMED, h->how == HARM_WRITTEN ? "r+b" : "wb");
+    assert_non_null(f);
+    fseek(f, -100, SEEK_END);
+    fputs("other weights", f);
+    fclose(f);
+}
+
+static void copy_model(const char *to) {
+    char piece[16 * 1024];
+    FILE *in = fopen(f16, "rb"), *out = fopen(to, "wb");
+    assert_true(in != NULL && out != NULL);
+    for (size_t n; (n = fread(piece, 1, sizeof piece, in)) > 0;) assert_int_equal(fwrite(piece, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void a_file_that_changes_while_it_is_loaded_is_refused(void **state) {
+    (void)state;
+    for (harm how = 0; how < HARM_COUNT; how++) {
+        dctms_plan_params pp = plan_params(128, 16, 32, 2);
+        dctms_session_params sp = dctms_session_default_params();
+        harm_done h = {.how = how};
+        opened o = {0};
+        dctms_error err;
+        sp.progress = do_harm;
+        sp.progress_ctx = &h;
+        copy_model(HARMED);
+        usleep(20000); /* a tick of the clock that stamps files */
+        CHECK(dctms_model_open(HARMED, &o.model, &check_err));
+        CHECK(dctms_plan_compile(o.model, &pp, &o.plan, &check_err));
+        dctms_status status = dctms_session_open(o.model, o.plan, &sp, &o.session, &err);
+        assert_true(h.done);
+        assert_int_equal(status, how == HARM_REPLACED ? DCTMS_OK : DCTMS_BAD_FILE);
+        if (status != DCTMS_OK) assert_int_equal(strncmp(err.message, HARMED ": ", sizeof HARMED + 1), 0);
+        close_all(o);
+        unlink(HARMED);
+    }
+}
+
 static void handles_are_freed_in_any_order(void **state) {
     (void)state;
     opened o = open_small(128, 40);
@@ -555,6 +611,7 @@ int main(void) {
         cmocka_unit_test(a_text_too_long_is_measured_in_tokens),
         cmocka_unit_test(progress_is_seen_from_the_start),
         cmocka_unit_test(an_interruption_can_be_forgotten),
+        cmocka_unit_test(a_file_that_changes_while_it_is_loaded_is_refused),
         cmocka_unit_test(handles_are_freed_in_any_order),
         cmocka_unit_test(a_dropped_header_is_not_used),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
