@@ -28,7 +28,7 @@ test-aarch64:
 	@scripts/test-aarch64.sh $(JOBS)
 
 floors:
-	@scripts/check-floors.sh
+	@scripts/check-source.sh . $$(ls build/ci/libdctms.a 2>/dev/null)
 
 clang: build-clang
 	@ctest --test-dir build/clang --output-on-failure -j $(JOBS)

@@ -72,8 +72,8 @@ typedef void dctms_write_fn(void *ctx, const char *text, size_t n);
 
 DCTMS_API const char *dctms_version(void);
 DCTMS_API const char *dctms_status_text(dctms_status status);
-/* The instruction set in use: "avx512-vnni", "avx2", "scalar", ... The environment variable DCTMS_ISA lowers it to the set it names; a name that
- * is unknown, or that this processor lacks, is no error: look here what came of it. */
+/* The instruction set in use: "avx512-vnni", "avx2", "scalar", ... The environment variable DCTMS_ISA lowers it to the set it
+ * names; a name that is unknown, or that this processor lacks, is no error: look here what came of it. */
 DCTMS_API const char *dctms_kernels_name(void);
 
 /* ---- model ---- */
@@ -90,9 +90,10 @@ typedef struct dctms_model_info {
 } dctms_model_info;
 DCTMS_API dctms_status dctms_model_get_info(const dctms_model *model, dctms_model_info *info, dctms_error *err);
 
-/* Everything that the file's header holds, for people (json: one object). `all` also lists long arrays and every tensor. Works on files
- * of architectures that cannot be run. */
-DCTMS_API dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx, dctms_error *err);
+/* Everything that the file's header holds, for people (json: one object). `all` also lists long arrays and every tensor. Works on
+ * files of architectures that cannot be run. */
+DCTMS_API dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx,
+                                           dctms_error *err);
 
 /* ---- plan ---- */
 
@@ -112,17 +113,22 @@ typedef struct dctms_plan_params {
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 
 /* Compiles. DCTMS_NO_FIT names need and budget; DCTMS_USAGE a senseless bound (n_ctx <= n_output, ...). */
-DCTMS_API dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err);
+DCTMS_API dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **plan,
+                                          dctms_error *err);
 DCTMS_API dctms_status dctms_plan_load(const char *path, dctms_plan **plan, dctms_error *err);
 DCTMS_API dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_error *err);
 DCTMS_API void dctms_plan_free(dctms_plan *plan);
 
-/* Checks a plan with the independent verifier; model may be NULL. On a defect: DCTMS_BAD_FILE, and `defect` (may be NULL, 32 bytes) receives its code's
- * name, for instance "OVERLAP". */
+/* Checks a plan with the independent verifier; model may be NULL. On a defect: DCTMS_BAD_FILE, and `defect` (may be NULL, 32
+ * bytes) receives its code's name, for instance "OVERLAP". */
 DCTMS_API dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err);
 
-typedef enum dctms_plan_format { DCTMS_PLAN_TABLE, DCTMS_PLAN_TEXT, DCTMS_PLAN_JSON, DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE, DCTMS_PLAN_PAPER } dctms_plan_format;
-DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx, dctms_error *err);
+typedef enum dctms_plan_format {
+    DCTMS_PLAN_TABLE, DCTMS_PLAN_TEXT, DCTMS_PLAN_JSON, DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE,
+    DCTMS_PLAN_PAPER
+} dctms_plan_format;
+DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
+                                        dctms_error *err);
 
 typedef struct dctms_plan_info {
     uint64_t m_max_bytes, weights_bytes, kv_bytes, persistent_bytes, intermediate_bytes, runtime_bytes;
@@ -132,7 +138,8 @@ typedef struct dctms_plan_info {
     double compile_ms;
     bool optimal; /* every phase */
     uint64_t step_weight_bytes;               /* packed weights that the products of one generated token read */
-    uint64_t prompt_row_macs, prompt_run_macs; /* multiply-accumulates of products: for each token of a prompt; besides, for each chunk */
+    uint64_t prompt_row_macs; /* multiply-accumulates of products: for each token of a prompt; */
+    uint64_t prompt_run_macs; /* besides, for each chunk */
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 
@@ -145,27 +152,31 @@ typedef struct dctms_session_params {
     dctms_alloc alloc;  /* DYNAMIC: unfused graph, one malloc and free per tensor, KV grown by 256: for comparison */
     bool mlock;         /* pin the reservation; failing is fatal */
     bool force;         /* start even when M_max exceeds the available memory */
-    bool whole_process; /* the process is this session: DCTMS_NO_FIT when program, libraries, heap and stack hold more than M_max has for them */
+    bool whole_process; /* the process is this session: DCTMS_NO_FIT when program, libraries, heap and stack hold more than M_max
+                           has for them */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes populated and bytes loaded, from 0; may be NULL */
     void *progress_ctx;
 } dctms_session_params;
 DCTMS_API dctms_session_params dctms_session_default_params(void);
 
-/* Verifies the plan against a fresh trace, reserves M_max, builds the token tables, loads the weights, starts the workers, populates and touches
- * every page, and runs one rehearsal step. To keep the peak at M_max it drops the model's header on the way: afterwards `model` can only be freed. */
-DCTMS_API dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params, dctms_session **session, dctms_error *err);
+/* Verifies the plan against a fresh trace, reserves M_max, builds the token tables, loads the weights, starts the workers,
+ * populates and touches every page, and runs one rehearsal step. To keep the peak at M_max it drops the model's header on the
+ * way: afterwards `model` can only be freed. */
+DCTMS_API dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params,
+                                          dctms_session **session, dctms_error *err);
 DCTMS_API void dctms_session_free(dctms_session *session);
 
-/* Populates every page of the process and forbids it to obtain memory from now on: process-wide and irrevocable, for executables once all is open.
- * *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt ends the process. */
+/* Populates every page of the process and forbids it to obtain memory from now on: process-wide and irrevocable, for executables
+ * once all is open. *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt ends the
+ * process. */
 DCTMS_API dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err);
 
 /* The tokens evaluated so far. Rewind forgets those from `n` on. */
 DCTMS_API uint32_t dctms_session_n_tokens(const dctms_session *session);
 DCTMS_API dctms_status dctms_session_rewind(dctms_session *session, uint32_t n, dctms_error *err);
 
-/* Evaluates tokens after those there are. A prompt may bring the timeline to at most N, generation to N + M: DCTMS_BOUND names both numbers, and
- * nothing is evaluated then. */
+/* Evaluates tokens after those there are. A prompt may bring the timeline to at most N, generation to N + M: DCTMS_BOUND names
+ * both numbers, and nothing is evaluated then. */
 DCTMS_API dctms_status dctms_session_eval(dctms_session *session, const dctms_token *tokens, uint32_t n, dctms_error *err);
 
 /* Evaluates generated tokens (the bound is N + M). */
@@ -177,15 +188,16 @@ DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, ui
 DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
 
 /* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. */
-DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special, dctms_error *err);
+DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special,
+                                            dctms_error *err);
 
 typedef struct dctms_chat_message {
     const char *role; /* "system", "user", "assistant" */
     const char *content;
 } dctms_chat_message;
 
-/* Planned memory for a prompt or for the messages of a conversation, so that a sealed process can keep them: what N tokens can need at
- * most. It is the caller's; nothing here reads or writes it. */
+/* Planned memory for a prompt or for the messages of a conversation, so that a sealed process can keep them: what N tokens can
+ * need at most. It is the caller's; nothing here reads or writes it. */
 typedef struct dctms_conversation {
     char *text;
     size_t n_text;      /* bytes: of the longest text of N tokens, and a NUL for each message */
@@ -194,7 +206,8 @@ typedef struct dctms_conversation {
 } dctms_conversation;
 DCTMS_API dctms_conversation dctms_session_conversation(const dctms_session *session);
 
-/* DCTMS_BOUND when a text of so many bytes cannot fit whatever it says; the message names at least how many tokens it has, and the bound. */
+/* DCTMS_BOUND when a text of so many bytes cannot fit whatever it says; the message names at least how many tokens it has, and
+ * the bound. */
 DCTMS_API dctms_status dctms_session_check_length(const dctms_session *session, uint64_t n_bytes, dctms_error *err);
 
 /* What the file has for chats; set_chat_template does not change it. */
@@ -204,9 +217,10 @@ DCTMS_API dctms_template dctms_session_file_template(const dctms_session *sessio
 /* "" means the file's own template, recognised; otherwise a family's name. Fails when neither is known, listing the names. */
 DCTMS_API dctms_status dctms_session_set_chat_template(dctms_session *session, const char *name, dctms_error *err);
 
-/* Renders the whole conversation with the assistant's turn opened, keeps the prefix that the timeline already has, evaluates the rest. When it does
- * not fit: DCTMS_BOUND, and the timeline is as it was. */
-DCTMS_API dctms_status dctms_session_chat(dctms_session *session, const dctms_chat_message *messages, uint32_t n, dctms_error *err);
+/* Renders the whole conversation with the assistant's turn opened, keeps the prefix that the timeline already has, evaluates the
+ * rest. When it does not fit: DCTMS_BOUND, and the timeline is as it was. */
+DCTMS_API dctms_status dctms_session_chat(dctms_session *session, const dctms_chat_message *messages, uint32_t n,
+                                          dctms_error *err);
 
 typedef struct dctms_logit_bias { dctms_token token; float bias; } dctms_logit_bias;
 
@@ -225,7 +239,8 @@ typedef struct dctms_gen_params {
     const char *const *stop;   /* strings; at most 16, each under 256 bytes */
     uint32_t n_stop;
 } dctms_gen_params;
-DCTMS_API dctms_gen_params dctms_gen_default_params(void); /* 0.8, top_k 40, top_p 0.95, min_p 0.05, penalties off, last_n 64, seed 0 */
+/* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, penalties off, last_n 64, seed 0 */
+DCTMS_API dctms_gen_params dctms_gen_default_params(void);
 
 typedef enum dctms_finish { DCTMS_FINISH_STOP, DCTMS_FINISH_LENGTH, DCTMS_FINISH_WORD, DCTMS_FINISH_INTERRUPTED } dctms_finish;
 
@@ -235,11 +250,13 @@ typedef struct dctms_result {
     dctms_finish finish; /* an end token | M reached | a stop string | asked to stop */
 } dctms_result;
 
-/* Whole UTF-8 characters of the answer as they come; return false to stop. `token` is the one that completed the text, or UINT32_MAX. */
+/* Whole UTF-8 characters of the answer as they come; return false to stop. `token` is the one that completed the text, or
+ * UINT32_MAX. */
 typedef bool dctms_text_fn(void *ctx, dctms_token token, const char *text, size_t n);
 
 /* Generates from the logits there are until an end. `text` may be NULL. The generated tokens: dctms_session_generated. */
-DCTMS_API dctms_status dctms_session_generate(dctms_session *session, const dctms_gen_params *params, dctms_text_fn *text, void *ctx, dctms_result *result, dctms_error *err);
+DCTMS_API dctms_status dctms_session_generate(dctms_session *session, const dctms_gen_params *params, dctms_text_fn *text,
+                                              void *ctx, dctms_result *result, dctms_error *err);
 DCTMS_API const dctms_token *dctms_session_generated(const dctms_session *session, uint32_t *n);
 DCTMS_API const char *dctms_session_text(const dctms_session *session, size_t *n); /* the whole answer, kept in planned memory */
 
@@ -263,8 +280,8 @@ DCTMS_API uint64_t dctms_session_waits(const dctms_session *session);
 DCTMS_API dctms_status dctms_tokenizer_open(const dctms_model *model, dctms_tokenizer **tokenizer, dctms_error *err);
 DCTMS_API void dctms_tokenizer_free(dctms_tokenizer *tokenizer);
 /* Writes at most cap ids; *n is the full count. */
-DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const char *text, size_t n_text, bool add_special, bool parse_special,
-                                      dctms_token *ids, size_t cap, size_t *n, dctms_error *err);
+DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const char *text, size_t n_text, bool add_special,
+                                      bool parse_special, dctms_token *ids, size_t cap, size_t *n, dctms_error *err);
 DCTMS_API size_t dctms_token_text(const dctms_tokenizer *tokenizer, dctms_token id, bool special, char *out, size_t cap);
 /* A session's tokenizer; valid as long as the session. */
 DCTMS_API const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *session);

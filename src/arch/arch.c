@@ -63,16 +63,19 @@ dct_status dct_arch_hparams(const dct_model *model, dct_hparams *hp, dct_err *er
     const family *f = find_family(hp->arch);
     if (f == NULL) return unsupported(err, (int)sizeof hp->arch, hp->arch);
     if (hp->n_expert > 0) {
-        return dct_fail(err, DCT_BAD_FILE, "mixtures of experts are not supported: %s.expert_count is %u", hp->arch, hp->n_expert);
+        return dct_fail(err, DCT_BAD_FILE, "mixtures of experts are not supported: %s.expert_count is %u", hp->arch,
+                        hp->n_expert);
     }
     return f->adjust(model, hp, err);
 }
 
 static dct_status check_cache_type(const dct_hparams *hp, dct_dtype type, uint32_t head_dim, const char *which, dct_err *err) {
     if (dct_dtype_is_float(type)) return DCT_OK;
-    if (type != DCT_TYPE_Q8_0) return dct_fail(err, DCT_USAGE, "%s caches cannot be %s (f32, f16, bf16 or q8_0)", which, dct_dtype_name(type));
+    if (type != DCT_TYPE_Q8_0)
+        return dct_fail(err, DCT_USAGE, "%s caches cannot be %s (f32, f16, bf16 or q8_0)", which, dct_dtype_name(type));
     if (head_dim % 32 == 0) return DCT_OK;
-    return dct_fail(err, DCT_USAGE, "%s caches of %s cannot be q8_0: heads of %u are not whole blocks of 32", which, hp->arch, head_dim);
+    return dct_fail(err, DCT_USAGE, "%s caches of %s cannot be q8_0: heads of %u are not whole blocks of 32", which, hp->arch,
+                    head_dim);
 }
 
 static dct_status check_params(const dct_hparams *hp, const dct_trace_params *params, dct_err *err) {
@@ -97,9 +100,10 @@ static bool *find_used(const dct_model *model, const dct_graph *g, dct_arena *ar
     return used;
 }
 
-/* A tensor of a layer that no op reads means a model that differs from the family we trace: its answers would be wrong. Left aside are
- * rotary frequencies that old converters stored, and layers past the last (drafts that some files carry). */
-static dct_status check_all_used(const dct_model *model, const dct_hparams *hp, const dct_graph *g, dct_arena *arena, dct_err *err) {
+/* A tensor of a layer that no op reads means a model that differs from the family we trace: its answers would be wrong. Left
+ * aside are rotary frequencies that old converters stored, and layers past the last (drafts that some files carry). */
+static dct_status check_all_used(const dct_model *model, const dct_hparams *hp, const dct_graph *g, dct_arena *arena,
+                                 dct_err *err) {
     const bool *used = find_used(model, g, arena);
     if (used == NULL) return dct_fail_memory(err, arena, "the list of tensors in use");
     for (uint32_t i = 0; i < model->n_tensors; i++) {
@@ -107,7 +111,8 @@ static dct_status check_all_used(const dct_model *model, const dct_hparams *hp, 
         if (t->name.len < 5 || memcmp(t->name.ptr, "blk.", 4) != 0) continue;
         uint64_t layer = 0;
         size_t at = 4;
-        for (; at < t->name.len && t->name.ptr[at] >= '0' && t->name.ptr[at] <= '9' && layer < hp->n_layer; at++) layer = layer * 10 + (uint64_t)(t->name.ptr[at] - '0');
+        for (; at < t->name.len && t->name.ptr[at] >= '0' && t->name.ptr[at] <= '9' && layer < hp->n_layer; at++)
+            layer = layer * 10 + (uint64_t)(t->name.ptr[at] - '0');
         if (layer >= hp->n_layer || used[i]) continue;
         dct_str rest = {t->name.ptr + at, t->name.len - at};
         if (dct_str_eq_z(rest, ".attn_rot_embd.weight") || dct_str_eq_z(rest, ".attn_rot_embd")) continue;

@@ -22,8 +22,8 @@ typedef struct dct_trace_params {
 dct_status dct_arch_hparams(const dct_model *model, dct_hparams *hp, dct_err *err) DCT_MUST_CHECK;
 
 /* Traces one phase into *g (initialised here, in `arena`). A tensor that is missing, or whose shape disagrees with the
- * hyper-parameters, is DCT_BAD_FILE naming the tensor, its shape and the expected one. The inputs are g->ids i32[R, 1] and g->pos i32[R, 4];
- * the output g->logits. Deterministic. */
+ * hyper-parameters, is DCT_BAD_FILE naming the tensor, its shape and the expected one. The inputs are g->ids i32[R, 1] and g->pos
+ * i32[R, 4]; the output g->logits. Deterministic. */
 dct_status dct_arch_trace(const dct_model *model, const dct_hparams *hp, const dct_trace_params *params, dct_arena *arena,
                           dct_graph *g, dct_err *err) DCT_MUST_CHECK;
 

@@ -60,7 +60,8 @@ static dct_value_id matrix_rows(dct_tracer *t, const char *name, uint64_t k, uin
     dct_weight w = {.type = tensor->type};
     snprintf(w.tensor, sizeof w.tensor, "%s", name);
     if (k > UINT32_MAX || m > UINT32_MAX || !dct_layout_bytes(tensor->type, n, k, &w.bytes)) {
-        dct_block_fail(t, "tensor '%s' of type %s cannot have rows of %llu", name, dct_dtype_name(tensor->type), (unsigned long long)k);
+        dct_block_fail(t, "tensor '%s' of type %s cannot have rows of %llu", name, dct_dtype_name(tensor->type),
+                       (unsigned long long)k);
         return DCT_NONE;
     }
     w.row_begin = (uint32_t)begin;
@@ -138,8 +139,14 @@ dct_attn_spec dct_block_attn_spec(const dct_tracer *t) {
 
 static dct_op_params attn_params(const dct_tracer *t, int32_t layer, const dct_attn_spec *spec) {
     const dct_hparams *hp = t->hp;
-    dct_op_params p = {.scale = spec->scale, .softcap = hp->attn_softcap, .n_head = hp->n_head[layer], .n_head_kv = hp->n_head_kv[layer],
-                       .head_dim = hp->head_dim_k, .head_dim_v = hp->head_dim_v, .n_rot = hp->n_rot, .rope_style = spec->rope_style,
+    dct_op_params p = {.scale = spec->scale,
+                       .softcap = hp->attn_softcap,
+                       .n_head = hp->n_head[layer],
+                       .n_head_kv = hp->n_head_kv[layer],
+                       .head_dim = hp->head_dim_k,
+                       .head_dim_v = hp->head_dim_v,
+                       .n_rot = hp->n_rot,
+                       .rope_style = spec->rope_style,
                        .n_part = (uint32_t)dct_div_up(positions(t), DCT_PART_POSITIONS)};
     p.window = spec->window < t->params->n_ctx ? spec->window : 0; /* a window that never closes is none */
     if (spec->rope_style == DCT_ROPE_MROPE) memcpy(p.sections, hp->rope_sections, sizeof p.sections);
@@ -151,29 +158,36 @@ static dct_value_id cache(dct_tracer *t, int32_t layer, bool is_k, const dct_op_
     c.head_dim = is_k ? p->head_dim : p->head_dim_v;
     c.type = is_k ? t->params->type_k : t->params->type_v;
     if (!dct_kv_bytes(c.type, c.n_head_kv, c.head_dim, c.n_ctx, &c.bytes)) {
-        if (t->g->status == DCT_OK) t->g->status = dct_fail(&t->g->err, DCT_NO_FIT, "a cache of %u heads of %u elements for %u positions is larger than any memory", c.n_head_kv, c.head_dim, c.n_ctx);
+        if (t->g->status == DCT_OK)
+            t->g->status = dct_fail(&t->g->err, DCT_NO_FIT,
+                                    "a cache of %u heads of %u elements for %u positions is larger than any memory", c.n_head_kv,
+                                    c.head_dim, c.n_ctx);
         return DCT_NONE;
     }
     return dct_graph_cache(t->g, &c);
 }
 
 /* The three projections of x, each with its bias if it has one. */
-static void project_qkv(dct_tracer *t, dct_value_id x, int32_t layer, const dct_attn_spec *spec, const dct_op_params *p, dct_value_id qkv[3]) {
+static void project_qkv(dct_tracer *t, dct_value_id x, int32_t layer, const dct_attn_spec *spec, const dct_op_params *p,
+                        dct_value_id qkv[3]) {
     static const char *const tensors[3] = {"attn_q", "attn_k", "attn_v"}, *const names[3] = {"q", "k", "v"};
     uint64_t k = t->hp->n_embd, total = 0, begin = 0;
-    uint64_t m[3] = {(uint64_t)p->n_head * p->head_dim, (uint64_t)p->n_head_kv * p->head_dim, (uint64_t)p->n_head_kv * p->head_dim_v};
+    uint64_t m[3] = {(uint64_t)p->n_head * p->head_dim, (uint64_t)p->n_head_kv * p->head_dim,
+                     (uint64_t)p->n_head_kv * p->head_dim_v};
     char fused[TENSOR_NAME_BYTES];
     tensor_name(fused, layer, "attn_qkv", "weight");
     for (int i = 0; i < 3; i++) total += m[i];
     for (int i = 0; i < 3; i++) {
-        dct_value_id w = spec->fused_qkv ? matrix_rows(t, fused, k, total, begin, m[i]) : layer_matrix(t, layer, tensors[i], k, m[i]);
+        dct_value_id w = spec->fused_qkv ? matrix_rows(t, fused, k, total, begin, m[i])
+                                         : layer_matrix(t, layer, tensors[i], k, m[i]);
         dct_value_id b = spec->fused_qkv ? DCT_NONE : bias(t, layer, tensors[i], m[i], spec->needs_bias);
         qkv[i] = dct_trace_linear(t->g, x, w, b, layer, names[i]);
         begin += m[i];
     }
 }
 
-static dct_value_id rotate(dct_tracer *t, dct_value_id x, int32_t layer, const dct_attn_spec *spec, const dct_op_params *p, uint32_t n_head, const char *name) {
+static dct_value_id rotate(dct_tracer *t, dct_value_id x, int32_t layer, const dct_attn_spec *spec, const dct_op_params *p,
+                           uint32_t n_head, const char *name) {
     if (spec->table == DCT_NONE) return x;
     dct_op_params of_x = *p;
     of_x.n_head = n_head;
@@ -209,11 +223,13 @@ dct_value_id dct_block_ffn(dct_tracer *t, dct_value_id x, int32_t layer, dct_act
         gate = dct_trace_linear(t->g, x, matrix_rows(t, name, k, 2 * m, 0, m), DCT_NONE, layer, "gate");
         up = dct_trace_linear(t->g, x, matrix_rows(t, name, k, 2 * m, m, m), DCT_NONE, layer, "up");
     } else {
-        gate = dct_trace_linear(t->g, x, layer_matrix(t, layer, "ffn_gate", k, m), bias(t, layer, "ffn_gate", m, false), layer, "gate");
+        gate = dct_trace_linear(t->g, x, layer_matrix(t, layer, "ffn_gate", k, m), bias(t, layer, "ffn_gate", m, false), layer,
+                                "gate");
         up = dct_trace_linear(t->g, x, layer_matrix(t, layer, "ffn_up", k, m), bias(t, layer, "ffn_up", m, false), layer, "up");
     }
     dct_value_id both = dct_trace_glu(t->g, gate, up, act, layer, "glu");
-    return dct_trace_linear(t->g, both, layer_matrix(t, layer, "ffn_down", m, k), bias(t, layer, "ffn_down", k, false), layer, "ffn_out");
+    return dct_trace_linear(t->g, both, layer_matrix(t, layer, "ffn_down", m, k), bias(t, layer, "ffn_down", k, false), layer,
+                            "ffn_out");
 }
 
 void dct_block_head(dct_tracer *t, dct_value_id x) {

@@ -5,9 +5,9 @@
  *                  x = x + post_norm(down(gelu(gate h) * up h)),  h = norm(x)
  *     logits = head(norm(x))
  *
- * Gemma 2 caps the scores of attention and the logits by a tanh; every second layer, from the first, has the window. Gemma 3 norms each
- * head of q and k instead of capping; five of six layers have the window, and those rotate by a table of their own (base 10,000, not
- * stretched), while the sixth uses the base and factor of the file.
+ * Gemma 2 caps the scores of attention and the logits by a tanh; every second layer, from the first, has the window. Gemma 3
+ * norms each head of q and k instead of capping; five of six layers have the window, and those rotate by a table of their own
+ * (base 10,000, not stretched), while the sixth uses the base and factor of the file.
  */
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +63,8 @@ static bool is_global(uint32_t pattern, int32_t layer) {
     return pattern != 0 && (uint32_t)layer % pattern == pattern - 1;
 }
 
-static void trace_gemma(dct_tracer *t, const dct_attn_spec *local, const dct_attn_spec *global, uint32_t pattern, dct_value_id x) {
+static void trace_gemma(dct_tracer *t, const dct_attn_spec *local, const dct_attn_spec *global, uint32_t pattern,
+                        dct_value_id x) {
     for (int32_t il = 0; il < (int32_t)t->hp->n_layer; il++) {
         const dct_attn_spec *attn = is_global(pattern, il) ? global : local;
         dct_value_id h = dct_block_norm(t, x, il, "attn_norm");

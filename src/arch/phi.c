@@ -5,7 +5,8 @@
  *                  x = x + down(silu(gate h) * up h),  h = norm(x), gate and up from the rows of one tensor
  *     logits = head(norm(x))
  *
- * Long-context files carry two sets of divisors for the rotation: one up to the context of the first training, one for plans beyond it.
+ * Long-context files carry two sets of divisors for the rotation: one up to the context of the first training, one for plans
+ * beyond it.
  */
 #include "arch/family.h"
 

@@ -13,8 +13,8 @@ dct_status dct_adjust_qwen2vl(const dct_model *model, dct_hparams *hp, dct_err *
     (void)model;
     const int32_t *s = hp->rope_sections;
     if (s[3] == 0 && (int64_t)s[0] + s[1] + s[2] == hp->n_rot / 2) return DCT_OK;
-    return dct_fail(err, DCT_BAD_FILE, "%s.rope.dimension_sections is %d, %d, %d, %d; expected three that add up to %u", hp->arch, s[0], s[1], s[2], s[3],
-                    hp->n_rot / 2);
+    return dct_fail(err, DCT_BAD_FILE, "%s.rope.dimension_sections is %d, %d, %d, %d; expected three that add up to %u", hp->arch,
+                    s[0], s[1], s[2], s[3], hp->n_rot / 2);
 }
 
 static void trace_qwen(dct_tracer *t, const dct_attn_spec *attn, dct_value_id x) {

@@ -82,7 +82,8 @@ void *dct_arena_grow(dct_arena *arena, void *old, uint64_t old_n, uint64_t new_n
     if (!dct_mul_u64(old_n, item_bytes, &old_bytes) || !dct_mul_u64(new_n, item_bytes, &new_bytes)) return NULL;
     if (!dct_align_u64(old_bytes, ALIGN, &old_room) || !dct_align_u64(new_bytes, ALIGN, &new_room)) return NULL;
     dct_arena_chunk *chunk = arena->chunks;
-    if (old_bytes != 0 && new_bytes >= old_bytes && is_newest(chunk, old, old_room) && new_room - old_room <= chunk->bytes - chunk->used) {
+    if (old_bytes != 0 && new_bytes >= old_bytes && is_newest(chunk, old, old_room) &&
+        new_room - old_room <= chunk->bytes - chunk->used) {
         arena->n_allocs++;
         if (arena->fail_at != 0 && arena->n_allocs == arena->fail_at) return NULL;
         chunk->used += new_room - old_room;

@@ -20,8 +20,8 @@ void dct_os_unmap(void *ptr, size_t bytes);
 /* One reservation aligned to `align` (a power of two of at least a page); nothing outside it stays mapped. */
 void *dct_os_map_aligned(size_t bytes, size_t align);
 
-/* A reservation in parts: an aligned range of addresses that is most likely free (nothing is mapped by asking; NULL where parts cannot
- * be had), and pages at exactly these addresses, which never replace others: false when they are taken. */
+/* A reservation in parts: an aligned range of addresses that is most likely free (nothing is mapped by asking; NULL where parts
+ * cannot be had), and pages at exactly these addresses, which never replace others: false when they are taken. */
 void *dct_os_free_range(size_t bytes, size_t align);
 bool dct_os_map_at(void *at, size_t bytes);
 
@@ -64,8 +64,8 @@ bool dct_file_is_as_opened(const dct_file *file);
 /* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
 
-/* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees half of it;
- * a symbolic link is followed first; a device or a pipe is written as it stands. */
+/* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees
+ * half of it; a symbolic link is followed first; a device or a pipe is written as it stands. */
 typedef struct dct_out {
     int fd;
     bool direct;      /* no rename: `final_path` is not a regular file */

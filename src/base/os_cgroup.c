@@ -52,7 +52,8 @@ static bool group_path(const char *root, const char *controller, char *path, siz
         if (end == NULL) end = line + strlen(line);
         const char *list = memchr(line, ':', (size_t)(end - line));
         const char *list_end = list == NULL ? NULL : memchr(list + 1, ':', (size_t)(end - list - 1));
-        bool found = list_end != NULL && (*controller == '\0' ? list_end == list + 1 : list_holds(list + 1, list_end, controller));
+        bool found = list_end != NULL &&
+                     (*controller == '\0' ? list_end == list + 1 : list_holds(list + 1, list_end, controller));
         if (found) {
             const char *from = list_end + 1;
             size_t n = (size_t)(end - from);
@@ -187,7 +188,8 @@ dct_status dct_os_use_cpus(uint64_t mask, dct_err *err) {
     if (syscall(SYS_sched_setaffinity, 0, sizeof mask, &mask) == 0) return DCT_OK;
     return dct_fail(err, DCT_SYSTEM, "cannot run on the processors of mask %llx: %s", (unsigned long long)mask, strerror(errno));
 #else
-    return dct_fail(err, DCT_SYSTEM, "cannot run on the processors of mask %llx: this system has no such call", (unsigned long long)mask);
+    return dct_fail(err, DCT_SYSTEM, "cannot run on the processors of mask %llx: this system has no such call",
+                    (unsigned long long)mask);
 #endif
 }
 
@@ -225,7 +227,8 @@ static void visit_memory(const char *root, const group *g, void *ctx) {
     if (out->total_bytes == 0 || limit < out->total_bytes) out->total_bytes = limit;
     if (available >= out->available_bytes && *out->source != '\0') return;
     out->available_bytes = available;
-    snprintf(out->source, sizeof out->source, "cgroup %s (%.60s)", g->is_v2 ? "v2 memory.max" : "v1 memory.limit_in_bytes", group_name(g));
+    snprintf(out->source, sizeof out->source, "cgroup %s (%.60s)", g->is_v2 ? "v2 memory.max" : "v1 memory.limit_in_bytes",
+             group_name(g));
 }
 
 void dct_os_mem_available(const char *root, dct_mem_available *out) {
@@ -234,7 +237,8 @@ void dct_os_mem_available(const char *root, dct_mem_available *out) {
     char text[DCT_PROC_TEXT_BYTES];
     if (dct_proc_read(root, "/proc/meminfo", text, sizeof text)) {
         if (!dct_proc_number(text, "MemTotal", &out->total_bytes)) out->total_bytes = 0;
-        if (dct_proc_number(text, "MemAvailable", &out->available_bytes)) snprintf(out->source, sizeof out->source, "MemAvailable");
+        if (dct_proc_number(text, "MemAvailable", &out->available_bytes))
+            snprintf(out->source, sizeof out->source, "MemAvailable");
     }
     for_each_group(root, "memory", mounts, visit_memory, out);
     if (*out->source == '\0') snprintf(out->source, sizeof out->source, "unknown");

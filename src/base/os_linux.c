@@ -41,8 +41,10 @@ __attribute__((noinline)) static char touch_stack(size_t bytes) {
 dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) {
     enum { MARGIN = 256 * 1024 }; /* arguments, environment and what is in use already */
     struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= stack_bytes + MARGIN) return DCT_OK;
-    return dct_fail(err, DCT_SYSTEM, "the stack may not grow enough: RLIMIT_STACK is %llu bytes, %llu are needed (raise it with ulimit -s)",
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= stack_bytes + MARGIN)
+        return DCT_OK;
+    return dct_fail(err, DCT_SYSTEM,
+                    "the stack may not grow enough: RLIMIT_STACK is %llu bytes, %llu are needed (raise it with ulimit -s)",
                     (unsigned long long)limit.rlim_cur, (unsigned long long)(stack_bytes + MARGIN));
 }
 
@@ -55,7 +57,8 @@ dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err) {
         return dct_fail(err, DCT_SYSTEM, "cannot lock %llu bytes in memory: %s", (unsigned long long)bytes, strerror(why));
     }
 #endif
-    return dct_fail(err, DCT_SYSTEM, "cannot lock memory: RLIMIT_MEMLOCK is %llu bytes, %llu are needed (raise it with ulimit -l)",
+    return dct_fail(err, DCT_SYSTEM,
+                    "cannot lock memory: RLIMIT_MEMLOCK is %llu bytes, %llu are needed (raise it with ulimit -l)",
                     (unsigned long long)limit.rlim_cur, (unsigned long long)bytes);
 }
 
@@ -87,7 +90,8 @@ dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err) {
     uintptr_t end = ((uintptr_t)ptr + bytes + page - 1) & ~(page - 1);
     int why = populate_range(begin, end, POPULATE_WRITE);
     if (why != 0 && why != EINVAL) { /* EINVAL: a kernel before 5.14, where touching alone must do */
-        return dct_fail(err, DCT_SYSTEM, "the system cannot give %llu bytes of memory: %s", (unsigned long long)bytes, strerror(why));
+        return dct_fail(err, DCT_SYSTEM, "the system cannot give %llu bytes of memory: %s", (unsigned long long)bytes,
+                        strerror(why));
     }
     touch_pages(ptr, bytes);
     return DCT_OK;

@@ -121,7 +121,8 @@ dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, ui
         ssize_t got = pread(file->fd, to, want, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return dct_fail_at(err, DCT_SYSTEM, offset, "read failed: %s", strerror(errno));
-        if (got == 0) return dct_fail_at(err, DCT_BAD_FILE, offset, "the file is cut off: %llu bytes missing", (unsigned long long)n);
+        if (got == 0)
+            return dct_fail_at(err, DCT_BAD_FILE, offset, "the file is cut off: %llu bytes missing", (unsigned long long)n);
         to += got;
         offset += (uint64_t)got;
         n -= (uint64_t)got;
@@ -137,7 +138,8 @@ dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     int m = snprintf(out->temp_path, sizeof out->temp_path, "%.4000s.part%ld", out->final_path, (long)getpid());
     if (n < 0 || (size_t)n >= 4000 || m < 0) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
     out->direct = exists && !S_ISREG(st.st_mode);
-    out->fd = open(out->direct ? out->final_path : out->temp_path, out->direct ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    out->fd = open(out->direct ? out->final_path : out->temp_path,
+                   out->direct ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (out->fd < 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
     return DCT_OK;
 }

@@ -1,7 +1,7 @@
 /* base/safe_text: texts from outside made fit for a terminal.
  *
- * A name in a file may hold bytes that move the cursor, colour the screen, reorder a line or are no text at all. Here each such character
- * becomes an escape that shows what it was: \n, \u{1b}, \xff. What was safe stays as it is.
+ * A name in a file may hold bytes that move the cursor, colour the screen, reorder a line or are no text at all. Here each such
+ * character becomes an escape that shows what it was: \n, \u{1b}, \xff. What was safe stays as it is.
  */
 #ifndef DCT_BASE_SAFE_TEXT_H
 #define DCT_BASE_SAFE_TEXT_H

@@ -50,7 +50,8 @@ dct_status dct_fail(dct_err *err, dct_status code, const char *format, ...) DCT_
 /* As dct_fail, for a defect at a byte of a file; " (at byte N)" is appended to the message. */
 dct_status dct_fail_at(dct_err *err, dct_status code, uint64_t offset, const char *format, ...) DCT_PRINTF(4, 5);
 
-/* Puts a file's name before the message, unless it stands there already or is "". A long path is shown by its end, so that the reason stays. */
+/* Puts a file's name before the message, unless it stands there already or is "". A long path is shown by its end, so that the
+ * reason stays. */
 void dct_err_name_file(dct_err *err, const char *path);
 
 /* The text of a status, for instance "the file is bad". Never NULL. */

@@ -53,14 +53,15 @@ typedef struct cli_options {
     /* pack */
     uint64_t capacity, nodes;
     /* bench */
-    cli_list bench_model, bench_prompt, bench_gen, bench_both, bench_steady, bench_depth, bench_ubatch, bench_threads, bench_type_k, bench_type_v;
+    cli_list bench_model, bench_prompt, bench_gen, bench_both, bench_steady, bench_depth, bench_ubatch, bench_threads,
+        bench_type_k, bench_type_v;
     const char *bench_format, *cpu_mask;
     uint32_t repetitions, delay;
     bool no_warmup, no_roofline;
 } cli_options;
 
-/* Fills *options from the command line and from LLAMA_ARG_* variables (a flag beats its variable). On a mistake prints one line to stderr and
- * returns DCT_USAGE. *help is set when help for the verb was asked for. */
+/* Fills *options from the command line and from LLAMA_ARG_* variables (a flag beats its variable). On a mistake prints one line
+ * to stderr and returns DCT_USAGE. *help is set when help for the verb was asked for. */
 dct_status cli_parse(int argc, char **argv, cli_options *options, bool *help);
 void cli_help(const char *verb); /* NULL: the verbs */
 
@@ -106,8 +107,8 @@ dct_status cli_open_text(dct_file *file, const char *path, dct_err *err);
 /* The whole text in fresh pages (map_bytes, the caller's to unmap), NUL-terminated. Refuses more than `limit` bytes. */
 dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *n, size_t *map_bytes, dct_err *err);
 
-/* What is left of an open file into the caller's memory. When there is more than cap, *n is at least cap + 1: how much there is where that is known. A
- * signal that has a handler ends it with DCT_INTERRUPTED. */
+/* What is left of an open file into the caller's memory. When there is more than cap, *n is at least cap + 1: how much there is
+ * where that is known. A signal that has a handler ends it with DCT_INTERRUPTED. */
 dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, uint64_t *n, dct_err *err);
 
 /* Editors end a file with a newline that is no part of a prompt: one is dropped, as llama.cpp does. */
@@ -121,7 +122,8 @@ const char *cli_model_path(const cli_options *o);
 /* Plan parameters as the flags say; false after printing a usage error. */
 bool cli_plan_params(const cli_options *o, dctms_plan_params *params);
 
-/* What --alloc, --seal, --mlock and --force say. Verbs that plan their memory also close the library heap. False after printing a usage error. */
+/* What --alloc, --seal, --mlock and --force say. Verbs that plan their memory also close the library heap. False after printing a
+ * usage error. */
 typedef struct cli_modes {
     dctms_session_params session;
     bool seal, seal_kills;
@@ -131,7 +133,8 @@ bool cli_parse_modes(const cli_options *o, cli_modes *modes);
 /* Warns when the context is longer than what the model was trained for. Before the model's header is dropped. */
 void cli_warn_context(const dctms_model *model, const dctms_plan *plan);
 
-/* "M_max ... observed ..." on stderr: what a session promised and what the process took, and what `calls` of the heap there were since ready. */
+/* "M_max ... observed ..." on stderr: what a session promised and what the process took, and what `calls` of the heap there were
+ * since ready. */
 void cli_note_memory(const dctms_memory *memory, uint64_t calls);
 uint64_t cli_heap_calls(void);
 

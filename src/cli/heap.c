@@ -1,14 +1,13 @@
 /* The library heap: malloc for this executable, in a fixed part of its own data.
  *
  * Our code never calls malloc; the libraries that we use do (jansson, libc's stdio). Giving them a heap of known size keeps the
- * promise of the envelope, and counting their calls lets a run print that there were none after ready. Blocks carry a 16-byte head
- * with their size; free blocks form one list in address order, so that neighbours merge; the first that fits is taken.
+ * promise of the envelope, and counting their calls lets a run print that there were none after ready. Blocks carry a 16-byte
+ * head with their size; free blocks form one list in address order, so that neighbours merge; the first that fits is taken.
  *
  *     span:  | head | payload ... | head | payload | head | free ...................... |
  *
- * Verbs that print large JSON need more than the fixed part: then further spans are mapped. Verbs that keep to an envelope close the heap
- * first, and the fixed part is all there is.
- * Under sanitizers their own allocator is used.
+ * Verbs that print large JSON need more than the fixed part: then further spans are mapped. Verbs that keep to an envelope close
+ * the heap first, and the fixed part is all there is. Under sanitizers their own allocator is used.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -40,7 +40,8 @@ void cli_warn_context(const dctms_model *model, const dctms_plan *plan) {
     dctms_plan_info p;
     dctms_plan_get_info(plan, &p);
     if (dctms_model_get_info(model, &m, NULL) != DCTMS_OK || m.n_ctx_train == 0 || p.n_ctx <= m.n_ctx_train) return;
-    cli_note("warning: a context of %u tokens, the model was trained for %u: what follows those may be nonsense\n", p.n_ctx, m.n_ctx_train);
+    cli_note("warning: a context of %u tokens, the model was trained for %u: what follows those may be nonsense\n", p.n_ctx,
+             m.n_ctx_train);
 }
 
 uint64_t cli_heap_calls(void) {
@@ -50,9 +51,9 @@ uint64_t cli_heap_calls(void) {
 }
 
 void cli_note_memory(const dctms_memory *m, uint64_t calls) {
-    cli_note("M_max %.2f MiB · observed %.2f MiB · mallocs after ready %llu · page faults after ready %llu%s\n", cli_mib(m->m_max_bytes),
-             cli_mib(m->vm_hwm_bytes), (unsigned long long)calls, (unsigned long long)(m->min_faults + m->maj_faults),
-             m->sealed ? "" : " · not sealed");
+    cli_note("M_max %.2f MiB · observed %.2f MiB · mallocs after ready %llu · page faults after ready %llu%s\n",
+             cli_mib(m->m_max_bytes), cli_mib(m->vm_hwm_bytes), (unsigned long long)calls,
+             (unsigned long long)(m->min_faults + m->maj_faults), m->sealed ? "" : " · not sealed");
 }
 
 int cli_seal(const cli_modes *modes, bool *enforced) {

@@ -19,7 +19,10 @@ enum {
     V_BOUNDS = V_ONE | V_BENCH
 };
 
-typedef enum opt_kind { O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT, O_ACCEPT_VALUE, O_NO_GPU } opt_kind;
+typedef enum opt_kind {
+    O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT,
+    O_ACCEPT_VALUE, O_NO_GPU
+} opt_kind;
 
 typedef struct opt_row {
     const char *short_name, *long_name, *other_name; /* other_name: a second long spelling, or NULL */
@@ -32,44 +35,64 @@ typedef struct opt_row {
 #define F(name) offsetof(cli_options, name)
 
 static const opt_row rows[] = {
-    {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
-    {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context: input and output tokens together (default: at most 4096)"},
-    {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M", "output tokens (default: at most 512; -1: half the context)"},
+    {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE",
+     "model file (or the first argument; none: the built-in model)"},
+    {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
+     "context: input and output tokens together (default: at most 4096)"},
+    {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
+     "output tokens (default: at most 512; -1: half the context)"},
     {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
-    {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W", "workers (default: what affinity and cgroup allow)"},
-    {"-ctk", "--cache-type-k", NULL, O_STR, V_ONE, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
-    {"-ctv", "--cache-type-v", NULL, O_STR, V_ONE, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE", "f32, f16, bf16 or q8_0 (default f16)"},
-    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE", "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
+    {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W",
+     "workers (default: what affinity and cgroup allow)"},
+    {"-ctk", "--cache-type-k", NULL, O_STR, V_ONE, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE",
+     "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ctv", "--cache-type-v", NULL, O_STR, V_ONE, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE",
+     "f32, f16, bf16 or q8_0 (default f16)"},
+    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE",
+     "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
-    {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
-    {"-f", "--file", NULL, O_STR, V_RUN | V_SCORE, F(prompt_file), NULL, "FILE", "read the text from a file or pipe (-: standard input), without a newline at its end"},
-    {"-f", "--file", NULL, O_STR, V_TOKENIZE, F(prompt_file), NULL, "FILE", "read the text from a file or pipe (-: standard input), as it stands"},
+    {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
+     "the prompt; with a chat template, the user's message"},
+    {"-f", "--file", NULL, O_STR, V_RUN | V_SCORE, F(prompt_file), NULL, "FILE",
+     "read the text from a file or pipe (-: standard input), without a newline at its end"},
+    {"-f", "--file", NULL, O_STR, V_TOKENIZE, F(prompt_file), NULL, "FILE",
+     "read the text from a file or pipe (-: standard input), as it stands"},
     {"-sys", "--system-prompt", NULL, O_STR, V_RUN, F(system), NULL, "TEXT", "system message of a chat"},
-    {NULL, "--chat-template", NULL, O_STR, V_RUN, F(chat_template), "LLAMA_ARG_CHAT_TEMPLATE", "NAME", "chatml, llama2, llama3, mistral, gemma or phi3, instead of the file's own"},
-    {"-cnv", "--conversation", NULL, O_ON, V_RUN, F(conversation), NULL, NULL, "chat in the terminal (default when there is no prompt)"},
-    {"-no-cnv", "--no-conversation", NULL, O_OFF, V_RUN, F(conversation), NULL, NULL, "complete the prompt as it stands, without a chat template"},
+    {NULL, "--chat-template", NULL, O_STR, V_RUN, F(chat_template), "LLAMA_ARG_CHAT_TEMPLATE", "NAME",
+     "chatml, llama2, llama3, mistral, gemma or phi3, instead of the file's own"},
+    {"-cnv", "--conversation", NULL, O_ON, V_RUN, F(conversation), NULL, NULL,
+     "chat in the terminal (default when there is no prompt)"},
+    {"-no-cnv", "--no-conversation", NULL, O_OFF, V_RUN, F(conversation), NULL, NULL,
+     "complete the prompt as it stands, without a chat template"},
     {"-st", "--single-turn", NULL, O_FLAG, V_RUN, F(single_turn), NULL, NULL, "one turn, then end"},
     {NULL, "--plan", NULL, O_STR, V_RUN, F(plan_file), NULL, "FILE", "run a plan made earlier; it is verified first"},
-    {NULL, "--seal", NULL, O_STR, V_RUN | V_BENCH | V_SCORE, F(seal), NULL, "HOW", "on (default), kill (an attempt to get memory ends the process) or off"},
-    {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW", "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
-    {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(mlock), "LLAMA_ARG_MLOCK", NULL, "pin the memory; failing is fatal"},
-    {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(force), NULL, NULL, "start even when M_max exceeds the available memory"},
+    {NULL, "--seal", NULL, O_STR, V_RUN | V_BENCH | V_SCORE, F(seal), NULL, "HOW",
+     "on (default), kill (an attempt to get memory ends the process) or off"},
+    {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW",
+     "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
+    {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(mlock), "LLAMA_ARG_MLOCK", NULL,
+     "pin the memory; failing is fatal"},
+    {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(force), NULL, NULL,
+     "start even when M_max exceeds the available memory"},
     {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0: greedy)"},
     {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0: off"},
     {NULL, "--top-p", NULL, O_F32, V_RUN, F(top_p), NULL, "P", "default 0.95; 1: off"},
     {NULL, "--min-p", NULL, O_F32, V_RUN, F(min_p), NULL, "P", "default 0.05; 0: off"},
     {NULL, "--repeat-penalty", NULL, O_F32, V_RUN, F(repeat_penalty), NULL, "X", "default 1: off"},
-    {NULL, "--repeat-last-n", NULL, O_I32, V_RUN, F(repeat_last_n), NULL, "N", "tokens that penalties look at (default 64; -1: all)"},
+    {NULL, "--repeat-last-n", NULL, O_I32, V_RUN, F(repeat_last_n), NULL, "N",
+     "tokens that penalties look at (default 64; -1: all)"},
     {NULL, "--presence-penalty", NULL, O_F32, V_RUN, F(presence_penalty), NULL, "X", "default 0: off"},
     {NULL, "--frequency-penalty", NULL, O_F32, V_RUN, F(frequency_penalty), NULL, "X", "default 0: off"},
     {"-s", "--seed", NULL, O_SEED, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0; -1: a random one, which is printed"},
     {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); repeatable"},
     {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; repeatable"},
     {NULL, "--ignore-eos", NULL, O_FLAG, V_RUN, F(ignore_eos), NULL, NULL, "go on past end tokens, to exactly M tokens"},
-    {NULL, "--special", NULL, O_FLAG, V_TOKENIZE, F(special), NULL, NULL, "parse special tokens in the text and add those the model wants"},
+    {NULL, "--special", NULL, O_FLAG, V_TOKENIZE, F(special), NULL, NULL,
+     "parse special tokens in the text and add those the model wants"},
     {NULL, "--ids", NULL, O_FLAG, V_TOKENIZE, F(ids), NULL, NULL, "ids on one line, nothing else"},
     {"-q", "--quiet", NULL, O_FLAG, V_RUN, F(quiet), NULL, NULL, "the answer only"},
-    {"-o", "--output", NULL, O_STR, V_PLAN | V_SYNTH | V_PACK, F(output), NULL, "FILE", "write the plan, the model or the packing here"},
+    {"-o", "--output", NULL, O_STR, V_PLAN | V_SYNTH | V_PACK, F(output), NULL, "FILE",
+     "write the plan, the model or the packing here"},
     {"-o", "--output", NULL, O_STR, V_BENCH, F(bench_format), NULL, "FORMAT", "md (default), csv, json or jsonl"},
     {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
     {NULL, "--text", NULL, O_FLAG, V_PLAN, F(text), NULL, NULL, "the whole plan: items, values, steps, certificate"},
@@ -77,25 +100,35 @@ static const opt_row rows[] = {
     {NULL, "--svg", NULL, O_STR, V_PLAN, F(svg), NULL, "FILE", "draw the arena"},
     {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
-    {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE", "score token ids (decimal, separated by spaces) instead of a text"},
+    {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",
+     "score token ids (decimal, separated by spaces) instead of a text"},
     {NULL, "--save-logits", NULL, O_STR, V_SCORE, F(save_logits), NULL, "FILE", "save the logits of every position"},
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},
     {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
     {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
-    /* Of bench: what llama-bench takes. "N,.." is numbers and ranges, 1,2 or 1-4 or 256-1024+256 or 1-8*2, and the flag may be repeated. */
-    {"-m", "--model", NULL, O_LIST, V_BENCH, F(bench_model), "LLAMA_ARG_MODEL", "FILE", "model file (or the arguments; none: the built-in model); repeatable"},
+    /* Of bench: what llama-bench takes. "N,.." is numbers and ranges, 1,2 or 1-4 or 256-1024+256 or 1-8*2, and the flag may be
+       repeated. */
+    {"-m", "--model", NULL, O_LIST, V_BENCH, F(bench_model), "LLAMA_ARG_MODEL", "FILE",
+     "model file (or the arguments; none: the built-in model); repeatable"},
     {"-p", "--n-prompt", NULL, O_LIST, V_BENCH, F(bench_prompt), NULL, "N,..", "prompt sizes (default 512; 0: none)"},
     {"-n", "--n-gen", NULL, O_LIST, V_BENCH, F(bench_gen), NULL, "N,..", "tokens to generate (default 128; 0: none)"},
-    {"-pg", "--n-prompt-gen", NULL, O_LIST, V_BENCH, F(bench_both), NULL, "P,N", "a prompt and an answer, timed as one; repeatable"},
-    {NULL, "--steady", NULL, O_LIST, V_BENCH, F(bench_steady), NULL, "N,..", "N tokens one by one at the same depth: the cursor is rewound after each"},
+    {"-pg", "--n-prompt-gen", NULL, O_LIST, V_BENCH, F(bench_both), NULL, "P,N",
+     "a prompt and an answer, timed as one; repeatable"},
+    {NULL, "--steady", NULL, O_LIST, V_BENCH, F(bench_steady), NULL, "N,..",
+     "N tokens one by one at the same depth: the cursor is rewound after each"},
     {"-d", "--n-depth", NULL, O_LIST, V_BENCH, F(bench_depth), NULL, "N,..", "tokens already there (default 0)"},
-    {"-ub", "--ubatch-size", NULL, O_LIST, V_BENCH, F(bench_ubatch), "LLAMA_ARG_UBATCH", "R,..", "rows of a prefill chunk (default 512)"},
-    {"-t", "--threads", NULL, O_LIST, V_BENCH, F(bench_threads), "LLAMA_ARG_THREADS", "W,..", "workers (default: what affinity and cgroup allow)"},
-    {"-ctk", "--cache-type-k", NULL, O_LIST, V_BENCH, F(bench_type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE,..", "f32, f16, bf16 or q8_0 (default f16)"},
-    {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..", "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ub", "--ubatch-size", NULL, O_LIST, V_BENCH, F(bench_ubatch), "LLAMA_ARG_UBATCH", "R,..",
+     "rows of a prefill chunk (default 512)"},
+    {"-t", "--threads", NULL, O_LIST, V_BENCH, F(bench_threads), "LLAMA_ARG_THREADS", "W,..",
+     "workers (default: what affinity and cgroup allow)"},
+    {"-ctk", "--cache-type-k", NULL, O_LIST, V_BENCH, F(bench_type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE,..",
+     "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..",
+     "f32, f16, bf16 or q8_0 (default f16)"},
     {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
-    {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX", "processors to run on, bit 0 the first (default: all that are allowed)"},
+    {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX",
+     "processors to run on, bit 0 the first (default: all that are allowed)"},
     {NULL, "--delay", NULL, O_U32, V_BENCH, F(delay), NULL, "S", "seconds to rest before each test (default 0)"},
     {NULL, "--no-warmup", NULL, O_FLAG, V_BENCH, F(no_warmup), NULL, NULL, "do not run each test once before it is timed"},
     {NULL, "--no-roofline", NULL, O_FLAG, V_BENCH, F(no_roofline), NULL, NULL, "do not measure the machine"},
@@ -328,8 +361,9 @@ void cli_help(const char *verb) {
         for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
             cli_print("  dctms %-9s%-20s %s\n", verbs[i].name, verbs[i].args, verbs[i].help);
         }
-        cli_print("\n  dctms VERB --help lists the flags of a verb. No MODEL: the built-in one.\n"
-                  "  Exit codes: 0 done, 1 usage, 2 bad file, 3 does not fit, 4 a bound was exceeded, 5 the system refused, 70 bug.\n");
+        cli_print(
+            "\n  dctms VERB --help lists the flags of a verb. No MODEL: the built-in one.\n"
+            "  Exit codes: 0 done, 1 usage, 2 bad file, 3 does not fit, 4 a bound was exceeded, 5 the system refused, 70 bug.\n");
         return;
     }
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
@@ -339,8 +373,8 @@ void cli_help(const char *verb) {
         const opt_row *r = &rows[i];
         if ((r->verbs & bit) == 0 || r->help == NULL) continue;
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s%s", r->short_name != NULL ? r->short_name : "", r->short_name != NULL ? ", " : "", r->long_name,
-                 r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
+        snprintf(left, sizeof left, "%s%s%s%s%s", r->short_name != NULL ? r->short_name : "", r->short_name != NULL ? ", " : "",
+                 r->long_name, r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
         cli_print("  %-34s %s\n", left, r->help);
     }
 }

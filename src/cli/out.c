@@ -158,7 +158,8 @@ dct_status cli_open_text(dct_file *file, const char *path, dct_err *err) {
 static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
 /* What comes has no size until it ends: it is read into pages that double. */
-static dct_status read_all(const dct_file *file, const char *name, uint64_t limit, char **text, size_t *n, size_t *map_bytes, dct_err *err) {
+static dct_status read_all(const dct_file *file, const char *name, uint64_t limit, char **text, size_t *n, size_t *map_bytes,
+                           dct_err *err) {
     size_t cap = 64 * 1024, used = 0;
     if (file->bytes > limit) return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
     if (file->bytes >= cap) cap = (size_t)file->bytes + 2; /* the end is seen without growing */

@@ -1,7 +1,8 @@
 /* run: plan, verify, reserve, load, seal, answer; a chat when a terminal asks.
  *
- * After dctms_seal nothing here allocates: a prompt from a file, a chat's lines and its history lie in the session's planned memory for
- * conversations, which is as large as the bound of N tokens allows. So that bound is the only one, and refusals count tokens.
+ * After dctms_seal nothing here allocates: a prompt from a file, a chat's lines and its history lie in the session's planned
+ * memory for conversations, which is as large as the bound of N tokens allows. So that bound is the only one, and refusals count
+ * tokens.
  */
 #include <errno.h>
 #include <poll.h>
@@ -159,16 +160,17 @@ static const char *finish_name(dctms_finish finish) {
 /* What drew the tokens, so that a run can be repeated. */
 static void print_sampling(const cli_options *o) {
     if (o->temp <= 0) return;
-    cli_note("sampling: temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)o->temp, o->top_k, (double)o->top_p, (double)o->min_p,
-             (unsigned long long)o->seed);
+    cli_note("sampling: temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)o->temp, o->top_k, (double)o->top_p,
+             (double)o->min_p, (unsigned long long)o->seed);
 }
 
 static void print_outcome(const outcome *out) {
     const dctms_result *r = &out->result;
-    cli_note("prompt eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->prompt_ms, r->n_prompt,
-             r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
-    cli_note("       eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->predicted_ms, r->n_predicted,
-             r->n_predicted > 0 ? r->predicted_ms / r->n_predicted : 0.0, per_second(r->n_predicted, r->predicted_ms));
+    cli_note("prompt eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->prompt_ms,
+             r->n_prompt, r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
+    cli_note("       eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->predicted_ms,
+             r->n_predicted, r->n_predicted > 0 ? r->predicted_ms / r->n_predicted : 0.0,
+             per_second(r->n_predicted, r->predicted_ms));
     cli_note_memory(&out->memory, out->mallocs);
 }
 
@@ -184,14 +186,15 @@ static void print_json(dctms_session *session, const outcome *out) {
     cli_print_json_string(text, n_text);
     cli_print(", \"tokens\": [");
     for (uint32_t i = 0; i < n_tokens; i++) cli_print("%s%u", i == 0 ? "" : ", ", tokens[i]);
-    cli_print("], \"finish_reason\": \"%s\", \"timings\": {\"prompt_n\": %u, \"prompt_ms\": %.3f, \"prompt_per_second\": %.3f, ", finish_name(r->finish),
-              r->n_prompt, r->prompt_ms, per_second(r->n_prompt, r->prompt_ms));
+    cli_print("], \"finish_reason\": \"%s\", \"timings\": {\"prompt_n\": %u, \"prompt_ms\": %.3f, \"prompt_per_second\": %.3f, ",
+              finish_name(r->finish), r->n_prompt, r->prompt_ms, per_second(r->n_prompt, r->prompt_ms));
     cli_print("\"predicted_n\": %u, \"predicted_ms\": %.3f, \"predicted_per_second\": %.3f}, ", r->n_predicted, r->predicted_ms,
               per_second(r->n_predicted, r->predicted_ms));
-    cli_print("\"memory\": {\"m_max_bytes\": %llu, \"vm_hwm_bytes\": %llu, \"rss_anon_bytes\": %llu, ", (unsigned long long)m->m_max_bytes,
-              (unsigned long long)m->vm_hwm_bytes, (unsigned long long)m->rss_anon_bytes);
+    cli_print("\"memory\": {\"m_max_bytes\": %llu, \"vm_hwm_bytes\": %llu, \"rss_anon_bytes\": %llu, ",
+              (unsigned long long)m->m_max_bytes, (unsigned long long)m->vm_hwm_bytes, (unsigned long long)m->rss_anon_bytes);
     cli_print("\"mallocs_after_ready\": %llu, \"minflt_after_ready\": %llu, \"majflt_after_ready\": %llu, \"sealed\": %s}}\n",
-              (unsigned long long)out->mallocs, (unsigned long long)m->min_faults, (unsigned long long)m->maj_faults, m->sealed ? "true" : "false");
+              (unsigned long long)out->mallocs, (unsigned long long)m->min_faults, (unsigned long long)m->maj_faults,
+              m->sealed ? "true" : "false");
 }
 
 /* ---- one answer ---- */
@@ -214,9 +217,11 @@ static dctms_status generate(dctms_session *session, const cli_options *o, dctms
 }
 
 /* Evaluates the conversation, or the text alone, and answers it. */
-static dctms_status take_turn(dctms_session *session, const cli_options *o, const char *text, size_t n_text, bool templated, dctms_result *result, dctms_error *err) {
+static dctms_status take_turn(dctms_session *session, const cli_options *o, const char *text, size_t n_text, bool templated,
+                              dctms_result *result, dctms_error *err) {
     begin_turn(session);
-    dctms_status status = templated ? dctms_session_chat(session, talk.room.messages, talk.n, err) : dctms_session_prompt(session, text, n_text, true, err);
+    dctms_status status = templated ? dctms_session_chat(session, talk.room.messages, talk.n, err)
+                                    : dctms_session_prompt(session, text, n_text, true, err);
     if (status == DCTMS_OK) status = generate(session, o, result, err);
     end_turn(session);
     return status;
@@ -228,11 +233,13 @@ static void begin_conversation(dctms_session *session, const cli_options *o) {
 }
 
 /* `prompt` ends with a NUL. `calls`: of the heap, when the session was ready. */
-static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated, uint64_t calls) {
+static int answer_once(dctms_session *session, const cli_options *o, const char *prompt, size_t n_prompt, bool templated,
+                       uint64_t calls) {
     dctms_error err;
     outcome out = {0};
     if (n_prompt == 0) return cli_usage("the prompt is empty");
-    if (templated && memchr(prompt, '\0', n_prompt) != NULL) return cli_usage("the prompt holds a NUL byte; a chat message is text");
+    if (templated && memchr(prompt, '\0', n_prompt) != NULL)
+        return cli_usage("the prompt holds a NUL byte; a chat message is text");
     if (templated) refer_message(&talk, "user", prompt);
     dctms_status status = take_turn(session, o, prompt, n_prompt, templated, &out.result, &err);
     take_figures(session, calls, &out);
@@ -244,8 +251,9 @@ static int answer_once(dctms_session *session, const cli_options *o, const char 
 
 /* ---- chat ---- */
 
-/* One line from standard input, without its newline; *n is its length, of which at most cap bytes are kept. Returns false at the end or after a signal. Signals
- * are let in only while this waits, so that none slips between a look at the flags and the wait. */
+/* One line from standard input, without its newline; *n is its length, of which at most cap bytes are kept. Returns false at the
+ * end or after a signal. Signals are let in only while this waits, so that none slips between a look at the flags and the wait.
+ */
 static bool read_line(char *line, size_t cap, uint64_t *n) {
     sigset_t ours, before;
     sigemptyset(&ours);
@@ -349,7 +357,8 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
         if (kind == LINE_HELP) {
             print_commands();
         } else if (kind == LINE_UNKNOWN) {
-            cli_note("dctms: %.*s: no such command; /help lists them (a blank before the / makes it a message)\n", (int)(n < 40 ? n : 40), free_text(&talk));
+            cli_note("dctms: %.*s: no such command; /help lists them (a blank before the / makes it a message)\n",
+                     (int)(n < 40 ? n : 40), free_text(&talk));
         } else if (kind == LINE_CLEAR) {
             while (talk.n > talk.n_elsewhere) drop_message(&talk);
             if (dctms_session_rewind(session, 0, &err) != DCTMS_OK) return cli_fail(&err);
@@ -375,7 +384,8 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     dctms_model *model;
     dctms_plan *plan;
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
-    dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err) : dctms_plan_compile(model, &plan_params, &plan, &err);
+    dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err)
+                                               : dctms_plan_compile(model, &plan_params, &plan, &err);
     if (status == DCTMS_OK) {
         if (!o->quiet) cli_warn_context(model, plan);
         status = dctms_session_open(model, plan, params, session, &err);
@@ -385,8 +395,8 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
 
-/* Whether the prompt is a chat message or a text to complete. A file without a template has its prompts completed as they stand; one whose template is
- * unknown must be told what to do. */
+/* Whether the prompt is a chat message or a text to complete. A file without a template has its prompts completed as they stand;
+ * one whose template is unknown must be told what to do. */
 static int choose_template(dctms_session *session, const cli_options *o, bool interactive, bool *templated) {
     *templated = false;
     dctms_error err;
@@ -419,7 +429,8 @@ static int read_source(dctms_session *session, const source *from, const char **
     dct_err err;
     uint64_t bytes;
     if (cli_read_into(&from->file, from->path, room.text, room.n_text - 1, &bytes, &err) != DCT_OK) return cli_fail_err(&err);
-    if (bytes >= room.n_text) return dctms_session_check_length(session, bytes, &refused) != DCTMS_OK ? cli_fail(&refused) : DCT_BUG;
+    if (bytes >= room.n_text)
+        return dctms_session_check_length(session, bytes, &refused) != DCTMS_OK ? cli_fail(&refused) : DCT_BUG;
     *n = (size_t)bytes;
     cli_drop_newline(room.text, n);
     room.text[*n] = '\0';
@@ -428,7 +439,8 @@ static int read_source(dctms_session *session, const source *from, const char **
 }
 
 /* Seals, and answers or chats until the end. */
-static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, const source *from, bool interactive) {
+static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, const source *from,
+                      bool interactive) {
     bool templated, enforced;
     int code = choose_template(session, o, interactive, &templated);
     if (code != 0) return code;
@@ -439,7 +451,8 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     if (code == 0) code = cli_seal(modes, &enforced);
     if (code != 0) return exit_code(code);
     begin_conversation(session, o);
-    if (!o->quiet && !o->json && !enforced) cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
+    if (!o->quiet && !o->json && !enforced)
+        cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
     if (!o->quiet && !o->json) print_sampling(o);
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(session);
@@ -449,7 +462,8 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
 
 /* A plan made earlier has its bounds; a flag that says otherwise would be ignored. -n may ask for less than M. */
 static bool plan_file_is_alone(const cli_options *o) {
-    bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL || o->memory_budget != 0 || o->logits != NULL;
+    bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL ||
+                 o->memory_budget != 0 || o->logits != NULL;
     if (o->plan_file == NULL || !other) return true;
     cli_usage("--plan has its bounds: -c, -ub, -t, -ctk, -ctv, --logits and --memory-budget belong to `dctms plan`");
     return false;

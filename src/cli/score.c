@@ -1,8 +1,7 @@
 /* score: how well a model predicts a text: perplexity, and KL divergence from logits saved by another run.
  *
- * The text is tokenized before anything is planned, for its length may be the bound; what stays of it, its ids, lies in planned memory like all
- * else: in the session's room for a conversation. Rows of saved logits pass through a piece
- * of fixed size.
+ * The text is tokenized before anything is planned, for its length may be the bound; what stays of it, its ids, lies in planned
+ * memory like all else: in the session's room for a conversation. Rows of saved logits pass through a piece of fixed size.
  *
  * A file of saved logits: "DCTLOGIT", u32 rows, u32 vocabulary, then f32 rows, little-endian; row i follows token i of the text.
  */
@@ -123,7 +122,8 @@ static dct_status take_row(scorer *s, uint32_t i, const float *row, dct_err *err
         s->nll += norm - row[s->ids[i + 1]];
         s->n_scored++;
     }
-    if (s->save >= 0 && !write_whole(s->save, row, s->n_vocab * sizeof(float))) return dct_fail(err, DCT_SYSTEM, "cannot save logits: %s", strerror(errno));
+    if (s->save >= 0 && !write_whole(s->save, row, s->n_vocab * sizeof(float)))
+        return dct_fail(err, DCT_SYSTEM, "cannot save logits: %s", strerror(errno));
     return s->base.fd >= 0 ? compare_row(s, i, row, norm, err) : DCT_OK;
 }
 
@@ -139,7 +139,9 @@ static int open_base(scorer *s, const char *path) {
     s->base_path = path;
     if (memcmp(head, magic, 8) == 0 && vocab == s->n_vocab && rows == s->n) return 0;
     if (memcmp(head, magic, 8) != 0) dct_fail(&err, DCT_BAD_FILE, "no file of saved logits");
-    else dct_fail(&err, DCT_BAD_FILE, "logits of another text: it has %u rows of %u, this one %u of %u", rows, vocab, s->n, s->n_vocab);
+    else
+        dct_fail(&err, DCT_BAD_FILE, "logits of another text: it has %u rows of %u, this one %u of %u", rows, vocab, s->n,
+                 s->n_vocab);
     return cli_fail_file(path, &err);
 }
 
@@ -175,7 +177,8 @@ static int score_text(scorer *s, uint32_t chunk) {
 }
 
 static void print_scores(const scorer *s) {
-    cli_print("tokens %u, mean nll %.6f, perplexity %.4f\n", s->n, s->nll / (double)s->n_scored, exp(s->nll / (double)s->n_scored));
+    cli_print("tokens %u, mean nll %.6f, perplexity %.4f\n", s->n, s->nll / (double)s->n_scored,
+              exp(s->nll / (double)s->n_scored));
     if (s->n_kl > 0) {
         cli_print("KL divergence mean %.8f, max %.8f; same top token %llu of %llu\n", s->kl / (double)s->n_kl, s->kl_max,
                   (unsigned long long)s->n_same_top, (unsigned long long)s->n_kl);
@@ -209,7 +212,8 @@ static int tokenize(const dctms_model *model, const char *text, size_t n_text, i
     dctms_error err;
     dctms_tokenizer *tokenizer;
     if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK) return cli_fail(&err);
-    dctms_status status = dctms_tokenize(tokenizer, text, n_text, true, false, ids->at, ids->map_bytes / sizeof *ids->at, &ids->n, &err);
+    dctms_status status = dctms_tokenize(tokenizer, text, n_text, true, false, ids->at, ids->map_bytes / sizeof *ids->at, &ids->n,
+                                         &err);
     dctms_tokenizer_free(tokenizer);
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
@@ -230,7 +234,8 @@ static int read_ids(const cli_options *o, const dctms_model *model, id_list *ids
     else if (o->prompt_file != NULL) code = tokenize(model, text, n_text, ids);
     else if (!parse_ids(text, ids->at, n_text + ADDED, &ids->n)) code = cli_usage("%s: not a list of token ids", path);
     dct_os_unmap(text, map_bytes);
-    if (code == 0 && (ids->n < 2 || ids->n > UINT32_MAX - 2)) code = cli_usage("%s: %zu tokens; at least 2 are needed", path, ids->n);
+    if (code == 0 && (ids->n < 2 || ids->n > UINT32_MAX - 2))
+        code = cli_usage("%s: %zu tokens; at least 2 are needed", path, ids->n);
     return code;
 }
 
@@ -247,7 +252,8 @@ static bool score_params(const cli_options *o, size_t n_ids, dctms_plan_params *
 }
 
 /* Plans for the text and opens a session, with the ids in its memory and nowhere else. */
-static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, id_list *ids, scorer *s, dctms_plan_info *info) {
+static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, id_list *ids, scorer *s,
+                        dctms_plan_info *info) {
     dctms_error err;
     dct_err io;
     dctms_plan_params params;

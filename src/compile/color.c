@@ -7,9 +7,10 @@
 #include "compile/compile.h"
 #include "compile/sort.h"
 
-/* The most intervals that meet at one step, counted on its own: the proof must not rest on the colouring. A clique of intervals meets
- * at the first step of one of them. */
-static uint32_t largest_clique(const dct_interval *iv, const dct_sort_key *by_first, const dct_sort_key *by_last, uint32_t n, uint32_t *step) {
+/* The most intervals that meet at one step, counted on its own: the proof must not rest on the colouring. A clique of intervals
+ * meets at the first step of one of them. */
+static uint32_t largest_clique(const dct_interval *iv, const dct_sort_key *by_first, const dct_sort_key *by_last, uint32_t n,
+                               uint32_t *step) {
     uint32_t best = 0, open = 0, ended = 0;
     *step = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -12,25 +12,29 @@
 
 static dct_status check_bounds(const dct_bounds *b, dct_err *err) {
     uint64_t n_ctx = (uint64_t)b->n_input + b->n_output;
-    if (b->n_ctx == 0 || n_ctx != b->n_ctx) return dct_fail(err, DCT_USAGE, "N %u and M %u do not add up to the context of %u", b->n_input, b->n_output, b->n_ctx);
-    if (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL) return dct_fail(err, DCT_USAGE, "a plan gives the logits of the last row or of all rows");
-    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0) return dct_fail(err, DCT_USAGE, "ubatch, slots and threads must be at least 1");
+    if (b->n_ctx == 0 || n_ctx != b->n_ctx)
+        return dct_fail(err, DCT_USAGE, "N %u and M %u do not add up to the context of %u", b->n_input, b->n_output, b->n_ctx);
+    if (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL)
+        return dct_fail(err, DCT_USAGE, "a plan gives the logits of the last row or of all rows");
+    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0)
+        return dct_fail(err, DCT_USAGE, "ubatch, slots and threads must be at least 1");
     return DCT_OK;
 }
 
 /* ---- weights, caches and tables are those of the plan; graphs refer to them ---- */
 
 static bool same_weight(const dct_weight *a, const dct_weight *b) {
-    return a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->type == b->type && a->is_vector == b->is_vector &&
-           a->bytes == b->bytes && strcmp(a->tensor, b->tensor) == 0;
+    return a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->type == b->type &&
+           a->is_vector == b->is_vector && a->bytes == b->bytes && strcmp(a->tensor, b->tensor) == 0;
 }
 
 static bool same_cache(const dct_cache *a, const dct_cache *b) {
-    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->n_ctx == b->n_ctx &&
-           a->type == b->type && a->bytes == b->bytes;
+    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
+           a->n_ctx == b->n_ctx && a->type == b->type && a->bytes == b->bytes;
 }
 
-/* Phases of one model trace the same weights, caches and tables in the same order: the first trace names them, the others must agree. */
+/* Phases of one model trace the same weights, caches and tables in the same order: the first trace names them, the others must
+ * agree. */
 static dct_status adopt_references(dct_plan *plan, const dct_graph *g, dct_arena *arena, dct_err *err) {
     if (plan->n_phases == 0) {
         plan->n_weights = g->n_weights;
@@ -64,14 +68,16 @@ typedef struct packing {
     dct_pack_result result;
 } packing;
 
-static dct_status pack_once(const dct_graph *g, const dct_compile_params *params, bool chain, dct_arena *arena, packing *out, dct_err *err) {
+static dct_status pack_once(const dct_graph *g, const dct_compile_params *params, bool chain, dct_arena *arena, packing *out,
+                            dct_err *err) {
     uint32_t threads = params->bounds.threads;
     out->graph = *g;
     dct_status status = dct_schedule_make(g, &params->bounds, params->profile, chain, arena, &out->schedule, err);
     if (status != DCT_OK) return status;
     status = dct_lifetimes_find(&out->graph, &out->schedule, threads, arena, &out->lifetimes, err);
     if (status != DCT_OK) return status;
-    return dct_pack(out->lifetimes.items, out->lifetimes.n, out->lifetimes.conflict, params->pack_nodes, arena, &out->result, err);
+    return dct_pack(out->lifetimes.items, out->lifetimes.n, out->lifetimes.conflict, params->pack_nodes, arena, &out->result,
+                    err);
 }
 
 /* When steps that may overlap cost memory, waits are added if they win it back. */
@@ -99,7 +105,11 @@ static dct_status count_buffers(const dct_lifetimes *l, dct_arena *arena, uint32
 
 static dct_status certify(const packing *p, dct_arena *arena, dct_certificate *cert, dct_err *err) {
     const dct_lifetimes *l = &p->lifetimes;
-    *cert = (dct_certificate){.load_bytes = p->result.load, .height_bytes = p->result.height, .optimal = p->result.height == p->result.load, .op = p->result.at, .nodes = p->result.nodes};
+    *cert = (dct_certificate){.load_bytes = p->result.load,
+                              .height_bytes = p->result.height,
+                              .optimal = p->result.height == p->result.load,
+                              .op = p->result.at,
+                              .nodes = p->result.nodes};
     cert->values = dct_arena_array(arena, l->n, sizeof *cert->values);
     if (cert->values == NULL) return dct_fail_memory(err, arena, "the certificate");
     for (uint32_t i = 0; i < l->n; i++) {
@@ -129,7 +139,8 @@ dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
                               .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
 }
 
-static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena, dct_err *err) {
+static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena,
+                            dct_err *err) {
     const dct_bounds *b = &params->bounds;
     dct_phase *phase = &plan->phases[plan->n_phases];
     dct_trace_params trace = dct_trace_params_of(b, kind);
@@ -212,7 +223,8 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     return DCT_OK;
 }
 
-dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out, uint64_t *least_bytes, dct_err *err) {
+dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out,
+                              uint64_t *least_bytes, dct_err *err) {
     dct_compile_params params = *given;
     uint64_t least = UINT64_MAX;
     uint32_t least_ubatch = 0;
@@ -238,6 +250,7 @@ dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, 
         ubatch = ubatch > 1 ? power : 0;
     }
     *least_bytes = least;
-    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch %u, the budget is %llu bytes (%.2f MiB)", (unsigned long long)least,
-                    (double)least / 1048576.0, least_ubatch, (unsigned long long)budget, (double)budget / 1048576.0);
+    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch %u, the budget is %llu bytes (%.2f MiB)",
+                    (unsigned long long)least, (double)least / 1048576.0, least_ubatch, (unsigned long long)budget,
+                    (double)budget / 1048576.0);
 }

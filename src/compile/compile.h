@@ -30,8 +30,10 @@ typedef struct dct_compile_params {
     uint32_t n_extra;
     const dct_profile *profile;
     uint64_t pack_nodes; /* node budget of the exact search; 0 = the default */
-    uint64_t staging_bytes; /* load-time staging: lies over kv or arena, which are unused then; where it does not fit, an item is added */
-    uint64_t text_scratch_bytes; /* for tokenizing a request: lies over the arena, which is unused then; where it does not fit, an item is added */
+    uint64_t staging_bytes; /* load-time staging: lies over kv or arena, which are unused then; where it does not fit, an item is
+                               added */
+    uint64_t text_scratch_bytes; /* for tokenizing a request: lies over the arena, which is unused then; where it does not fit, an
+                                    item is added */
 } dct_compile_params;
 
 /* How a phase of a plan with these bounds is traced: by the compiler, and anew by whoever has the plan verified. */
@@ -42,7 +44,8 @@ dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_p
 
 /* The largest ubatch (a power of two or the bound given, down to 1) whose M_max is at most `budget`. DCT_NO_FIT
  * "needs at least X, budget Y" when none is; *least_bytes is X. */
-dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out, uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out,
+                              uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* ---- pack: the packer alone ---- */
 typedef struct dct_pack_item {
@@ -61,16 +64,19 @@ typedef struct dct_pack_result {
 /* Places items so that no two that are live together overlap; deterministic. Greedy portfolio; then an exact search
  * within `nodes`, probing at the load first. `conflict`, when not NULL, is a symmetric n x n bit matrix that replaces the
  * intervals (happens-before under concurrency). */
-dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, uint64_t nodes, dct_arena *arena, dct_pack_result *out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, uint64_t nodes, dct_arena *arena,
+                    dct_pack_result *out, dct_err *err) DCT_MUST_CHECK;
 
 /* ---- the paper's view ---- */
 typedef struct dct_interval { uint32_t first, last; /* inclusive, as the paper */ uint64_t bytes; } dct_interval;
 
 /* Fewest buffers by greedy interval colouring (Golumbic 2004); color[n] receives 0..*n_buffers-1. *clique is the most
  * intervals that meet at one step: equal to *n_buffers, which proves it. Order: by first, then by index. */
-dct_status dct_interval_color(const dct_interval *iv, uint32_t n, dct_arena *arena, uint32_t *color, uint32_t *n_buffers, uint32_t *clique, uint32_t *clique_step, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_interval_color(const dct_interval *iv, uint32_t n, dct_arena *arena, uint32_t *color, uint32_t *n_buffers,
+                              uint32_t *clique, uint32_t *clique_step, dct_err *err) DCT_MUST_CHECK;
 
 /* The logical tensors of a decode step at the paper's grain: 16 a layer. *iv is in the arena. */
-dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n,
+                             dct_err *err) DCT_MUST_CHECK;
 
 #endif

@@ -1,11 +1,12 @@
 /* compile/envelope: every byte that the process will use, by name.
  *
- * Regions are filled one after another; an item stands for each thing in them and for each rounding, so the items of a region add up to
- * it. Items that lie outside the reservation come last in runtime and are counted in M_max as well.
+ * Regions are filled one after another; an item stands for each thing in them and for each rounding, so the items of a region add
+ * up to it. Items that lie outside the reservation come last in runtime and are counted in M_max as well.
  *
  *      weights      a layer an item, other tensors one each
  *      kv           K, V, and what rounding n_ctx up to 16 adds
- *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the arena is smaller
+ *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the
+ *                   arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena
  */
@@ -90,7 +91,8 @@ static void fill_weights(builder *b) {
     close_region(b);
 }
 
-/* K of all layers, then V of all layers. The item of each is what the formula gives for N + M positions; what lies beyond is padding. */
+/* K of all layers, then V of all layers. The item of each is what the formula gives for N + M positions; what lies beyond is
+ * padding. */
 static dct_status fill_kv(builder *b, dct_err *err) {
     dct_plan *plan = b->plan;
     uint64_t offset = 0, formula[2] = {0, 0};
@@ -101,7 +103,8 @@ static dct_status fill_kv(builder *b, dct_err *err) {
             if (c->is_k == (v == 1)) continue;
             uint64_t row, rows;
             if (!dct_dtype_row_bytes(c->type, (uint64_t)c->n_head_kv * c->head_dim, &row)) {
-                return dct_fail(err, DCT_USAGE, "heads of %u elements cannot be cached as %s", c->head_dim, dct_dtype_name(c->type));
+                return dct_fail(err, DCT_USAGE, "heads of %u elements cannot be cached as %s", c->head_dim,
+                                dct_dtype_name(c->type));
             }
             plan->caches[i].offset = offset;
             add_bytes(b, &offset, whole_lines(b, c->bytes));
@@ -110,7 +113,8 @@ static dct_status fill_kv(builder *b, dct_err *err) {
         }
     }
     if (b->overflow) return DCT_OK; /* dct_envelope says so */
-    if (formula[0] > offset || formula[1] > offset - formula[0]) return dct_fail(err, DCT_BUG, "caches of %llu bytes for fewer than N + M positions", (unsigned long long)offset);
+    if (formula[0] > offset || formula[1] > offset - formula[0])
+        return dct_fail(err, DCT_BUG, "caches of %llu bytes for fewer than N + M positions", (unsigned long long)offset);
     add_item(b, "K cache", formula[0], false);
     add_item(b, "V cache", formula[1], false);
     add_item(b, "positions rounded up to 16", offset - b->at, false);
@@ -172,7 +176,8 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
     e.logits = b->at;
     add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
     add_extras(b, params, false);
-    if (params->text_scratch_bytes > arena_height(plan)) add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
+    if (params->text_scratch_bytes > arena_height(plan))
+        add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
     close_region(b);
     return e;
 }
@@ -188,7 +193,8 @@ static void fill_runtime(builder *b, const dct_compile_params *params) {
     uint64_t unused;
     open_region(b, DCT_REGION_RUNTIME);
     add_extras(b, params, false);
-    if (!dct_plan_staging(plan, params->staging_bytes, &unused)) add_item(b, DCT_ITEM_STAGING, whole_lines(b, params->staging_bytes), false);
+    if (!dct_plan_staging(plan, params->staging_bytes, &unused))
+        add_item(b, DCT_ITEM_STAGING, whole_lines(b, params->staging_bytes), false);
     close_region(b);
     add_extras(b, params, true);
 }
@@ -203,7 +209,8 @@ static dct_status place_outer_values(dct_plan *plan, const ends *e, dct_phase *p
         if (value->kind == DCT_KIND_INTERMEDIATE) continue;
         if (value->kind == DCT_KIND_WEIGHT) *place = (dct_place){DCT_REGION_WEIGHTS, plan->weights[value->ref].offset};
         else if (value->kind == DCT_KIND_KV) *place = (dct_place){DCT_REGION_KV, plan->caches[value->ref].offset};
-        else if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE) *place = (dct_place){DCT_REGION_PERSISTENT, plan->tables[value->ref].offset};
+        else if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE)
+            *place = (dct_place){DCT_REGION_PERSISTENT, plan->tables[value->ref].offset};
         else if (end) *place = (dct_place){DCT_REGION_PERSISTENT, v == g->ids ? e->ids : v == g->pos ? e->pos : e->logits};
         else return dct_fail(err, DCT_BUG, "value '%s' of phase %s has no region", value->name, phase->name);
     }

@@ -1,8 +1,8 @@
 /* compile/fuse: several ops become one where that saves memory, traffic or a wait.
  *
- * One small function a pattern. A pattern matches only when the values that vanish are intermediates with a single use, so nobody can miss
- * them. The new op takes the slot of one of its parts, at which all inputs are defined; the other slots are emptied; at the
- * end the graph is copied without empty slots and without the values that nothing names any more.
+ * One small function a pattern. A pattern matches only when the values that vanish are intermediates with a single use, so nobody
+ * can miss them. The new op takes the slot of one of its parts, at which all inputs are defined; the other slots are emptied; at
+ * the end the graph is copied without empty slots and without the values that nothing names any more.
  *
  *      RMS_NORM ─ QUANT                          NORM_QUANT      LINEAR(gate) ┐
  *      LINEAR ─ ADD(residual)                    LINEAR_ADD      LINEAR(up) ──┴ GLU        LINEAR_GLU
@@ -140,7 +140,9 @@ static void fuse_rope_kv(rewrite *r, dct_op_id store) {
     rotation q, k;
     if (attn == DCT_NONE || !match_rotation(r, r->ops[attn].in[0], &q) || !match_rotation(r, kv->in[0], &k)) return;
     const dct_op *rope = &r->ops[q.rope];
-    if (!same_rotation(rope, &r->ops[k.rope]) || kv->p.head_dim != rope->p.head_dim || q.x == k.x || kv->in[1] == q.x || kv->in[1] == k.x) return;
+    if (!same_rotation(rope, &r->ops[k.rope]) || kv->p.head_dim != rope->p.head_dim || q.x == k.x || kv->in[1] == q.x ||
+        kv->in[1] == k.x)
+        return;
     if (q.norm != DCT_NONE && k.norm != DCT_NONE && r->ops[q.norm].p.eps != r->ops[k.norm].p.eps) return;
     dct_op op = new_op(DCT_OP_ROPE_KV, 9, 1, kv);
     op.p.n_head = rope->p.n_head;
@@ -187,7 +189,8 @@ static const struct pattern {
     dct_op_kind kind; /* of the op that the pattern is found by */
     void (*fuse)(rewrite *r, dct_op_id i);
 } PATTERNS[] = {
-    {DCT_OP_QUANT, fuse_norm_quant}, {DCT_OP_GLU, fuse_glu}, {DCT_OP_ADD, fuse_add}, {DCT_OP_KV_STORE, fuse_rope_kv}, {DCT_OP_LINEAR, fuse_multi},
+    {DCT_OP_QUANT, fuse_norm_quant}, {DCT_OP_GLU, fuse_glu},      {DCT_OP_ADD, fuse_add},
+    {DCT_OP_KV_STORE, fuse_rope_kv}, {DCT_OP_LINEAR, fuse_multi},
 };
 
 /* Copies what is left, renumbering values; order is kept. */
@@ -232,7 +235,8 @@ dct_status dct_fuse(const dct_graph *traced, dct_arena *arena, dct_graph *out, d
     r.uses = dct_arena_array(arena, traced->n_values, sizeof *r.uses);
     r.producer = dct_arena_array(arena, traced->n_values, sizeof *r.producer);
     r.reader = dct_arena_array(arena, traced->n_values, sizeof *r.reader);
-    if (r.ops == NULL || r.empty == NULL || r.uses == NULL || r.producer == NULL || r.reader == NULL) return dct_fail_memory(err, arena, "fusing");
+    if (r.ops == NULL || r.empty == NULL || r.uses == NULL || r.producer == NULL || r.reader == NULL)
+        return dct_fail_memory(err, arena, "fusing");
     memcpy(r.ops, traced->ops, traced->n_ops * sizeof *r.ops);
     for (size_t p = 0; p < sizeof PATTERNS / sizeof *PATTERNS; p++) {
         count_uses(&r);

@@ -1,9 +1,9 @@
 /* compile/lifetime: which bytes must be kept apart.
  *
- * A value occupies its bytes from its first write to the last access of it or of a result that took its bytes in place. X may give its
- * bytes to Y only if every access of X happens before the first write of Y in the schedule: order of ops alone is not enough, because
- * workers run on. When the schedule is a chain the two agree and lifetimes are intervals of op numbers; otherwise a matrix
- * says which values conflict. Scratch lives for its op.
+ * A value occupies its bytes from its first write to the last access of it or of a result that took its bytes in place. X may
+ * give its bytes to Y only if every access of X happens before the first write of Y in the schedule: order of ops alone is not
+ * enough, because workers run on. When the schedule is a chain the two agree and lifetimes are intervals of op numbers; otherwise
+ * a matrix says which values conflict. Scratch lives for its op.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +21,18 @@ static dct_status add_scratch(dct_graph *g, uint32_t threads, dct_arena *arena, 
         uint64_t bytes = dct_scratch_all(g, &g->ops[i], threads);
         scratch[i] = DCT_NONE;
         if (bytes == 0) continue;
-        if (bytes / threads > UINT32_MAX) return dct_fail(err, DCT_NO_FIT, "op %u needs %llu bytes of scratch", i, (unsigned long long)bytes);
+        if (bytes / threads > UINT32_MAX)
+            return dct_fail(err, DCT_NO_FIT, "op %u needs %llu bytes of scratch", i, (unsigned long long)bytes);
         dct_value *v = &values[g->n_values];
-        *v = (dct_value){.kind = DCT_KIND_INTERMEDIATE, .format = DCT_FMT_BYTES, .rows = threads, .cols = (uint32_t)(bytes / threads), .bytes = bytes,
-                         .producer = DCT_NONE, .alias_of = DCT_NONE, .ref = DCT_NONE, .layer = g->ops[i].layer};
+        *v = (dct_value){.kind = DCT_KIND_INTERMEDIATE,
+                         .format = DCT_FMT_BYTES,
+                         .rows = threads,
+                         .cols = (uint32_t)(bytes / threads),
+                         .bytes = bytes,
+                         .producer = DCT_NONE,
+                         .alias_of = DCT_NONE,
+                         .ref = DCT_NONE,
+                         .layer = g->ops[i].layer};
         const char *op_name = dct_op_info_of(g->ops[i].kind)->name;
         if (g->ops[i].layer >= 0) snprintf(v->name, sizeof v->name, "blk.%d.%.20s.scratch", g->ops[i].layer, op_name);
         else snprintf(v->name, sizeof v->name, "%.20s.scratch", op_name);
@@ -50,7 +58,8 @@ static void add_access(accesses *a, uint32_t item, dct_op_id op) {
     a->first[item] = a->n++;
 }
 
-static dct_status find_accesses(const dct_graph *g, const dct_value_id *scratch, const uint32_t *item_of, uint32_t n_items, dct_arena *arena, accesses *a, dct_err *err) {
+static dct_status find_accesses(const dct_graph *g, const dct_value_id *scratch, const uint32_t *item_of, uint32_t n_items,
+                                dct_arena *arena, accesses *a, dct_err *err) {
     uint64_t most = (uint64_t)g->n_ops * (DCT_OP_MAX_IN + DCT_OP_MAX_OUT + 1);
     a->first = dct_arena_array(arena, n_items, sizeof *a->first);
     a->op = dct_arena_array(arena, most, sizeof *a->op);
@@ -79,7 +88,8 @@ static bool gives_way(const accesses *a, const dct_schedule *s, uint32_t x, uint
     return true;
 }
 
-static dct_status find_conflicts(const accesses *a, const dct_schedule *s, uint32_t n, dct_arena *arena, uint64_t **out, dct_err *err) {
+static dct_status find_conflicts(const accesses *a, const dct_schedule *s, uint32_t n, dct_arena *arena, uint64_t **out,
+                                 dct_err *err) {
     uint64_t *bits = dct_arena_array(arena, ((uint64_t)n * n + 63) / 64, sizeof *bits);
     if (bits == NULL) return dct_fail_memory(err, arena, "conflicts");
     for (uint32_t x = 0; x < n; x++) {
@@ -93,7 +103,8 @@ static dct_status find_conflicts(const accesses *a, const dct_schedule *s, uint3
     return DCT_OK;
 }
 
-dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t threads, dct_arena *arena, dct_lifetimes *out, dct_err *err) {
+dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t threads, dct_arena *arena, dct_lifetimes *out,
+                              dct_err *err) {
     dct_lifetimes l = {0};
     l.scratch = dct_arena_array(arena, g->n_ops, sizeof *l.scratch);
     if (l.scratch == NULL) return dct_fail_memory(err, arena, "lifetimes");
@@ -114,7 +125,10 @@ dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t thre
     for (uint32_t i = 0; i < l.n; i++) {
         dct_op_id first = a.op[a.first[i]], last = first;
         for (uint32_t k = a.first[i]; k != DCT_NONE; k = a.next[k]) last = a.op[k];
-        l.items[i] = (dct_pack_item){.size = g->values[l.values[i]].bytes, .align = DCT_PLAN_ALIGN, .begin = first, .end = last + 1};
+        l.items[i] = (dct_pack_item){.size = g->values[l.values[i]].bytes,
+                                     .align = DCT_PLAN_ALIGN,
+                                     .begin = first,
+                                     .end = last + 1};
     }
     if (!s->chain) status = find_conflicts(&a, s, l.n, arena, &l.conflict, err);
     *out = l;

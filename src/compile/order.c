@@ -1,8 +1,8 @@
 /* compile/order: in which order the ops run, and which results lie in the bytes of an input.
  *
- * A decoder is nearly a chain, so a few list schedules are enough: they differ in which of the ready ops goes next. Each is judged by
- * its load, in-place results and scratch counted, and the least wins; on a tie the earlier policy, and the first is the order of the
- * trace.
+ * A decoder is nearly a chain, so a few list schedules are enough: they differ in which of the ready ops goes next. Each is
+ * judged by its load, in-place results and scratch counted, and the least wins; on a tie the earlier policy, and the first is the
+ * order of the trace.
  */
 #include <string.h>
 
@@ -54,8 +54,8 @@ static bool writes_cache(const dct_op *op, uint32_t i, const dct_graph *g) {
     return dct_op_writes_input(op->kind, i) && g->values[op->in[i]].kind == DCT_KIND_KV;
 }
 
-/* A value is read after it is made. A cache is read after the write that the trace puts before it; writers and readers of a cache keep the
- * order of the trace among themselves, which costs no freedom worth having. */
+/* A value is read after it is made. A cache is read after the write that the trace puts before it; writers and readers of a cache
+ * keep the order of the trace among themselves, which costs no freedom worth having. */
 static void add_edges(orderer *o, dct_op_id *last_toucher) {
     const dct_graph *g = o->g;
     for (dct_op_id i = 0; i < g->n_ops; i++) o->first_edge[i] = DCT_NONE;
@@ -79,11 +79,13 @@ static int64_t growth(const orderer *o, dct_op_id i) {
     const dct_op *op = &g->ops[i];
     int64_t bytes = 0;
     for (uint32_t k = 0; k < op->n_out; k++) {
-        if (op->out[k] != DCT_NONE && g->values[op->out[k]].kind == DCT_KIND_INTERMEDIATE) bytes += (int64_t)g->values[op->out[k]].bytes;
+        if (op->out[k] != DCT_NONE && g->values[op->out[k]].kind == DCT_KIND_INTERMEDIATE)
+            bytes += (int64_t)g->values[op->out[k]].bytes;
     }
     for (uint32_t k = 0; k < op->n_in; k++) {
         dct_value_id v = op->in[k];
-        if (v != DCT_NONE && g->values[v].kind == DCT_KIND_INTERMEDIATE && o->uses_left[v] == 1) bytes -= (int64_t)g->values[v].bytes;
+        if (v != DCT_NONE && g->values[v].kind == DCT_KIND_INTERMEDIATE && o->uses_left[v] == 1)
+            bytes -= (int64_t)g->values[v].bytes;
     }
     return bytes;
 }
@@ -122,8 +124,8 @@ static void list_schedule(orderer *o, policy p) {
     }
 }
 
-/* Whether op, at `position`, may put output 0 into the bytes of its in-place input. An alias always has the higher id, so chains of
- * aliases end; an input named twice is read in one place while it is written in another. */
+/* Whether op, at `position`, may put output 0 into the bytes of its in-place input. An alias always has the higher id, so chains
+ * of aliases end; an input named twice is read in one place while it is written in another. */
 static bool may_run_in_place(const orderer *o, const dct_op *op, uint32_t position) {
     int slot = dct_op_info_of(op->kind)->inplace;
     if (slot < 0 || (uint32_t)slot >= op->n_in || op->in[slot] == DCT_NONE) return false;
@@ -175,7 +177,8 @@ static uint64_t load_of_order(orderer *o) {
         }
     }
     for (dct_value_id v = 0; v < g->n_values; v++) {
-        if (g->values[v].kind == DCT_KIND_INTERMEDIATE && o->last_read[v] != DCT_NONE) o->fall[o->last_read[v]] += g->values[v].bytes;
+        if (g->values[v].kind == DCT_KIND_INTERMEDIATE && o->last_read[v] != DCT_NONE)
+            o->fall[o->last_read[v]] += g->values[v].bytes;
     }
     uint64_t live = 0, load = 0;
     for (uint32_t at = 0; at < g->n_ops; at++) {
@@ -221,8 +224,9 @@ dct_status dct_order(dct_graph *g, uint32_t threads, dct_arena *arena, dct_err *
     o.uses_left = dct_arena_array(arena, values, sizeof *o.uses_left);
     o.last_read = dct_arena_array(arena, values, sizeof *o.last_read);
     o.alias = dct_arena_array(arena, values, sizeof *o.alias);
-    if (o.edges == NULL || o.first_edge == NULL || o.n_before == NULL || o.left == NULL || o.ready == NULL || o.order == NULL || o.best == NULL ||
-        o.rise == NULL || o.fall == NULL || o.uses == NULL || o.uses_left == NULL || o.last_read == NULL || o.alias == NULL) {
+    if (o.edges == NULL || o.first_edge == NULL || o.n_before == NULL || o.left == NULL || o.ready == NULL || o.order == NULL ||
+        o.best == NULL || o.rise == NULL || o.fall == NULL || o.uses == NULL || o.uses_left == NULL || o.last_read == NULL ||
+        o.alias == NULL) {
         return dct_fail_memory(err, arena, "ordering");
     }
     add_edges(&o, o.last_read);

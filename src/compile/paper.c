@@ -1,4 +1,5 @@
-/* compile/paper: a decode step at the grain of the paper: every tensor that the model's definition names, none fused, none in place.
+/* compile/paper: a decode step at the grain of the paper: every tensor that the model's definition names, none fused, none in
+ * place.
  *
  * 16 a layer. A row below is a tensor, the op that writes it (its number in the layer is its step) and the last op of the
  * layer, or of the next, that reads it. Keys and values count as the projections that they are; the caches do not.
@@ -43,7 +44,8 @@ static uint64_t elements(const dct_hparams *hp, uint32_t layer, width w) {
     return 0;
 }
 
-dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n, dct_err *err) {
+dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n,
+                             dct_err *err) {
     uint32_t count = hp->n_layer * TENSORS_A_LAYER;
     dct_interval *out = dct_arena_array(arena, count, sizeof *out);
     const char **labels = dct_arena_array(arena, count, sizeof *labels);

@@ -9,7 +9,8 @@ enum { DCT_SMALL_ROWS = 4 }; /* phases of at most so many rows run row-wise ops 
 /* fuse: a traced graph as a new one in which chains of ops are single ops (ops.def, "what the compiler makes of them"). */
 dct_status dct_fuse(const dct_graph *traced, dct_arena *arena, dct_graph *out, dct_err *err) DCT_MUST_CHECK;
 
-/* order: reorders the ops of *g by the cheapest of a few topological orders, and sets the in-place aliases that this order allows. */
+/* order: reorders the ops of *g by the cheapest of a few topological orders, and sets the in-place aliases that this order
+ * allows. */
 dct_status dct_order(dct_graph *g, uint32_t threads, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
 /* Bytes of scratch of an op for all workers, each worker's part on a line of its own; 0 when it needs none. */
@@ -31,13 +32,14 @@ typedef struct dct_schedule {
 } dct_schedule;
 
 /* `chain`: adds waits until every step follows the one before it, for the phases whose memory needs that. */
-dct_status dct_schedule_make(const dct_graph *g, const dct_bounds *bounds, const dct_profile *profile, bool chain, dct_arena *arena,
-                             dct_schedule *out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_schedule_make(const dct_graph *g, const dct_bounds *bounds, const dct_profile *profile, bool chain,
+                             dct_arena *arena, dct_schedule *out, dct_err *err) DCT_MUST_CHECK;
 
 /* Whether every access of op a is over before op b starts. */
 bool dct_schedule_before(const dct_schedule *s, dct_op_id a, dct_op_id b);
 
-/* lifetime: what must lie in the arena and how long. An item a value that is no alias; scratch values are added to the graph here. */
+/* lifetime: what must lie in the arena and how long. An item a value that is no alias; scratch values are added to the graph
+ * here. */
 typedef struct dct_lifetimes {
     uint32_t n;
     dct_value_id *values;  /* an item */
@@ -45,7 +47,8 @@ typedef struct dct_lifetimes {
     uint64_t *conflict;    /* NULL: the intervals say it all (the schedule is a chain) */
     dct_value_id *scratch; /* an op */
 } dct_lifetimes;
-dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t threads, dct_arena *arena, dct_lifetimes *out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t threads, dct_arena *arena, dct_lifetimes *out,
+                              dct_err *err) DCT_MUST_CHECK;
 
 /* envelope: regions, places, items and their sum. Phases are complete but for the places of values outside the arena. */
 dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;

@@ -1,15 +1,16 @@
 /* compile/schedule: steps, waits, and the time they should take.
  *
- * A step is one op split over all workers, with up to three cheap ops behind it that the last worker to finish runs alone. With few
- * rows (decode) the row-wise ops are such tails, which gives five steps and five waits a layer:
+ * A step is one op split over all workers, with up to three cheap ops behind it that the last worker to finish runs alone. With
+ * few rows (decode) the row-wise ops are such tails, which gives five steps and five waits a layer:
  *
- *      [linear_multi, rope_kv] [attn_part, attn_merge, quant] [linear_add, norm_quant] [linear_glu, quant] [linear_add, norm_quant]
+ *      [linear_multi, rope_kv] [attn_part, attn_merge, quant] [linear_add, norm_quant] [linear_glu, quant]
+ *      [linear_add, norm_quant]
  *
  * With many rows every op is a step, cut by rows.
  *
- * A step waits for the steps that its ops depend on: through a value or cache that one of two ops writes (in the bytes where it really lies),
- * and, as the paper's first constraint asks, when both are bandwidth-bound. Walking candidates from the latest to the earliest, a
- * wait that an earlier wait implies is left out: the least set of waits that gives the same order.
+ * A step waits for the steps that its ops depend on: through a value or cache that one of two ops writes (in the bytes where it
+ * really lies), and, as the paper's first constraint asks, when both are bandwidth-bound. Walking candidates from the latest to
+ * the earliest, a wait that an earlier wait implies is left out: the least set of waits that gives the same order.
  */
 #include <string.h>
 
@@ -33,11 +34,14 @@ static cost cost_of(const dct_graph *g, const dct_op *op, uint32_t context) {
         if (op->in[k] == DCT_NONE) continue;
         const dct_value *v = &g->values[op->in[k]];
         bool attends = op->kind == DCT_OP_ATTN || op->kind == DCT_OP_ATTN_PART;
-        if (v->kind == DCT_KIND_KV) c.bytes += attends ? (double)v->bytes * context / v->rows : 0; /* a store writes what its inputs hold */
+        if (v->kind == DCT_KIND_KV)
+            c.bytes += attends ? (double)v->bytes * context / v->rows : 0; /* a store writes what its inputs hold */
         else if (v->kind == DCT_KIND_PERSISTENT || op->kind == DCT_OP_EMBED) continue;             /* few rows of many */
         else c.bytes += (double)v->bytes;
         if (v->format == DCT_FMT_WEIGHT) c.macs += (double)v->rows * v->cols * g->values[op->in[0]].rows;
-        if (v->kind == DCT_KIND_KV && attends) c.macs += (double)context * op->p.n_head * v->cols / (op->p.n_head_kv > 0 ? op->p.n_head_kv : 1) * g->values[op->in[0]].rows;
+        if (v->kind == DCT_KIND_KV && attends)
+            c.macs += (double)context * op->p.n_head * v->cols / (op->p.n_head_kv > 0 ? op->p.n_head_kv : 1) *
+                      g->values[op->in[0]].rows;
     }
     for (uint32_t k = 0; k < op->n_out; k++) {
         if (op->out[k] == DCT_NONE) continue;
@@ -58,7 +62,8 @@ static dct_status make_steps(const dct_graph *g, const dct_bounds *bounds, dct_a
     if (s->steps == NULL || s->step_of == NULL) return dct_fail_memory(err, arena, "the steps");
     for (dct_op_id i = 0; i < g->n_ops; i++) {
         dct_step *step = s->n_steps > 0 ? &s->steps[s->n_steps - 1] : NULL;
-        bool tail = step != NULL && g->rows <= DCT_SMALL_ROWS && dct_op_info_of(g->ops[i].kind)->row_wise && step->n_ops < DCT_STEP_MAX_OPS;
+        bool tail = step != NULL && g->rows <= DCT_SMALL_ROWS && dct_op_info_of(g->ops[i].kind)->row_wise &&
+                    step->n_ops < DCT_STEP_MAX_OPS;
         if (!tail) {
             step = &s->steps[s->n_steps++];
             step->worker_first = 0;
@@ -117,7 +122,9 @@ static void touch_step(hazards *h, const dct_step *step, uint32_t now) {
     }
 }
 
-static bool is_before(const dct_schedule *s, uint32_t first, uint32_t second) { return s->before[(uint64_t)second * s->words + first / 64] >> (first % 64) & 1; }
+static bool is_before(const dct_schedule *s, uint32_t first, uint32_t second) {
+    return s->before[(uint64_t)second * s->words + first / 64] >> (first % 64) & 1;
+}
 
 static void set_before(dct_schedule *s, uint32_t first, uint32_t second) {
     uint64_t *row = &s->before[(uint64_t)second * s->words];
@@ -143,7 +150,8 @@ static bool walks_on(const dct_step *earlier, const dct_step *step) {
     return earlier->n_workers == 1 && step->n_workers == 1 && earlier->worker_first == step->worker_first;
 }
 
-static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bool chain, dct_arena *arena, dct_schedule *s, dct_err *err) {
+static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bool chain, dct_arena *arena, dct_schedule *s,
+                             dct_err *err) {
     hazards h = {.g = g};
     uint32_t cap = 0;
     s->words = (s->n_steps + 63) / 64;
@@ -152,7 +160,8 @@ static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bo
     h.readers = dct_arena_array(arena, g->n_values, sizeof *h.readers);
     h.touches = dct_arena_array(arena, (uint64_t)g->n_ops * DCT_OP_MAX_IN, sizeof *h.touches);
     h.need = dct_arena_array(arena, s->n_steps, sizeof *h.need);
-    if (s->before == NULL || h.writer == NULL || h.readers == NULL || h.touches == NULL || h.need == NULL) return dct_fail_memory(err, arena, "the waits");
+    if (s->before == NULL || h.writer == NULL || h.readers == NULL || h.touches == NULL || h.need == NULL)
+        return dct_fail_memory(err, arena, "the waits");
     for (dct_value_id v = 0; v < g->n_values; v++) h.writer[v] = h.readers[v] = DCT_NONE;
     s->chain = true;
     for (uint32_t t = 0; t < s->n_steps; t++) {
@@ -175,7 +184,8 @@ static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bo
     return DCT_OK;
 }
 
-/* Estimates every step and says which are bandwidth-bound. The roofline takes each byte and each product of the phase once, on all workers. */
+/* Estimates every step and says which are bandwidth-bound. The roofline takes each byte and each product of the phase once, on
+ * all workers. */
 static void estimate(const dct_graph *g, const dct_bounds *bounds, const dct_profile *p, dct_schedule *s, bool *bandwidth_bound) {
     double bytes_all = bounds->threads == 1 ? p->bytes_per_s_one : p->bytes_per_s_all;
     double macs_all = bounds->threads == 1 ? p->macs_per_s_one : p->macs_per_s_all;
@@ -199,8 +209,8 @@ static void estimate(const dct_graph *g, const dct_bounds *bounds, const dct_pro
     s->roofline_us = seconds(sum, bytes_all, macs_all) * 1e6;
 }
 
-dct_status dct_schedule_make(const dct_graph *g, const dct_bounds *bounds, const dct_profile *profile, bool chain, dct_arena *arena,
-                             dct_schedule *out, dct_err *err) {
+dct_status dct_schedule_make(const dct_graph *g, const dct_bounds *bounds, const dct_profile *profile, bool chain,
+                             dct_arena *arena, dct_schedule *out, dct_err *err) {
     dct_schedule s = {0};
     dct_status status = make_steps(g, bounds, arena, &s, err);
     if (status != DCT_OK) return status;

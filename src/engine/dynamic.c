@@ -1,5 +1,5 @@
-/* engine/dynamic: the way it is done elsewhere, for comparison: the graph as the architecture traced it, nothing fused, one malloc
- * and one free for every tensor, caches that grow by 256 positions at a time by allocating, copying and freeing.
+/* engine/dynamic: the way it is done elsewhere, for comparison: the graph as the architecture traced it, nothing fused, one
+ * malloc and one free for every tensor, caches that grow by 256 positions at a time by allocating, copying and freeing.
  *
  * Kernels, weights and the order of every sum are those of the planned mode, so the logits are the same bytes. This is the only
  * file of the library that calls malloc.
@@ -58,7 +58,8 @@ static void *weight_address(const dctms_session *s, const dct_weight *w) {
 
 static void *table_address(const dctms_session *s, const dct_rope_table *t) {
     for (uint32_t i = 0; i < s->plan->n_tables; i++) {
-        if (dct_rope_table_equal(&s->plan->tables[i].t, t)) return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
+        if (dct_rope_table_equal(&s->plan->tables[i].t, t))
+            return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
     }
     return NULL;
 }
@@ -72,8 +73,10 @@ static dct_status open_phase(dctms_session *s, dynamic_phase *p, dct_err *err) {
         const dct_value *value = &g->values[v];
         p->last_use[v] = DCT_NONE;
         if (value->kind == DCT_KIND_WEIGHT) p->values[v].at = weight_address(s, &g->weights[value->ref]);
-        if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE) p->values[v].at = table_address(s, &g->tables[value->ref]);
-        bool lies_in_reservation = value->kind == DCT_KIND_WEIGHT || (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE);
+        if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE)
+            p->values[v].at = table_address(s, &g->tables[value->ref]);
+        bool lies_in_reservation = value->kind == DCT_KIND_WEIGHT ||
+                                   (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE);
         if (lies_in_reservation && p->values[v].at == NULL) return dct_fail(err, DCT_BUG, "'%s' is not in the plan", value->name);
     }
     for (dct_op_id i = 0; i < g->n_ops; i++) {
@@ -127,7 +130,8 @@ static dct_status grow_cache(const tensor *old, tensor *grown, const dct_cache *
     dct_status status = allocate(grown, c->n_head_kv * new_head, err);
     if (status != DCT_OK) return status;
     memset(grown->at, 0, (size_t)(c->n_head_kv * new_head));
-    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++) copy_head(c, (const char *)old->at + h * old_head, from, (char *)grown->at + h * new_head, to);
+    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++)
+        copy_head(c, (const char *)old->at + h * old_head, from, (char *)grown->at + h * new_head, to);
     return DCT_OK;
 }
 
@@ -177,7 +181,8 @@ static void *address_of(const dct_dynamic *d, const dynamic_phase *p, dct_value_
 static dct_status run_op(dctms_session *s, dynamic_phase *p, dct_op_id id, uint32_t n, dct_err *err) {
     const dct_op *op = &p->graph->ops[id];
     uint32_t n_workers = dct_pool_workers(s->pool);
-    op_work work = {.run = {.graph = p->graph, .op = op, .n = n, .pos0 = s->n_past, .n_workers = n_workers, .kernels = s->dynamic->kernels}};
+    op_work work = {
+        .run = {.graph = p->graph, .op = op, .n = n, .pos0 = s->n_past, .n_workers = n_workers, .kernels = s->dynamic->kernels}};
     for (uint32_t k = 0; k < op->n_out; k++) {
         dct_status status = allocate(&p->values[op->out[k]], p->graph->values[op->out[k]].bytes, err);
         if (status != DCT_OK) return status;

@@ -124,24 +124,27 @@ enum { DCT_MAX_ITEMS = 24, DCT_MAIN_STACK = 512 * 1024 };
 typedef struct dct_items {
     dct_extra_item item[DCT_MAX_ITEMS];
     uint32_t n;
-    uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena where that is large enough, else an item */
+    uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena where that is large enough, else
+                                    an item */
     uint64_t staging_bytes;      /* load-time staging of all workers */
 } dct_items;
-dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items,
+                             dct_err *err) DCT_MUST_CHECK;
 
-/* The text of at most n_tokens tokens, when the longest has `longest` bytes; the buffer of an answer's text; and what a conversation of
- * n_tokens tokens may need. */
+/* The text of at most n_tokens tokens, when the longest has `longest` bytes; the buffer of an answer's text; and what a
+ * conversation of n_tokens tokens may need. */
 uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
 uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest);
 uint32_t dct_conversation_messages(uint32_t n_tokens);
 uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
 
-/* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is dropped. */
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
-                              dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
+/* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is
+ * dropped. */
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
+                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
-/* What the caller is shown while a session opens: bytes populated and bytes loaded, of all there are. Any worker counts, the caller's own
- * thread (worker 0) shows. */
+/* What the caller is shown while a session opens: bytes populated and bytes loaded, of all there are. Any worker counts, the
+ * caller's own thread (worker 0) shows. */
 typedef struct dct_progress {
     void (*show)(void *ctx, uint64_t done, uint64_t total); /* NULL: nobody looks */
     void *ctx;
@@ -171,13 +174,16 @@ dct_status dct_load_all(dct_loader *loader, dct_err *err) DCT_MUST_CHECK;       
 void dct_rope_frequencies(const dct_rope_table *t, const float *factors, double *freq, double *mscale);
 
 /* eval.c */
-dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK; /* bounds were checked */
+dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n,
+                               dct_err *err) DCT_MUST_CHECK;                 /* bounds were checked */
 dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */
-dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted,
+                                     dct_err *err) DCT_MUST_CHECK;
 
 /* dynamic.c */
 dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) DCT_MUST_CHECK;
 void dct_dynamic_close(dct_dynamic *d);
-dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n,
+                           dct_err *err) DCT_MUST_CHECK;
 
 #endif

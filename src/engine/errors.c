@@ -7,7 +7,8 @@
 #define TEXT(x) #x
 #define VERSION_TEXT(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
 
-_Static_assert((int)DCTMS_NO_FIT == (int)DCT_NO_FIT && (int)DCTMS_BOUND == (int)DCT_BOUND && (int)DCTMS_BUG == (int)DCT_BUG, "one numbering");
+_Static_assert((int)DCTMS_NO_FIT == (int)DCT_NO_FIT && (int)DCTMS_BOUND == (int)DCT_BOUND && (int)DCTMS_BUG == (int)DCT_BUG,
+               "one numbering");
 _Static_assert(sizeof(dctms_error) == sizeof(dct_err), "one shape of error");
 
 const char *dctms_version(void) { return VERSION_TEXT(DCTMS_VERSION_MAJOR, DCTMS_VERSION_MINOR, DCTMS_VERSION_PATCH); }

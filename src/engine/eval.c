@@ -11,13 +11,15 @@
 
 static dct_status check_tokens(const dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     for (uint32_t i = 0; i < n; i++)
-        if (tokens[i] >= s->n_vocab) return dct_fail(err, DCT_USAGE, "token %u does not exist, the vocabulary has %u", tokens[i], s->n_vocab);
+        if (tokens[i] >= s->n_vocab)
+            return dct_fail(err, DCT_USAGE, "token %u does not exist, the vocabulary has %u", tokens[i], s->n_vocab);
     return DCT_OK;
 }
 
 /* Text has the same position in all three streams of M-RoPE. */
 static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_token *tokens, uint32_t n) {
-    int32_t *ids = dct_exec_value(s->exec, phase->kind, phase->graph.ids), *pos = dct_exec_value(s->exec, phase->kind, phase->graph.pos);
+    int32_t *ids = dct_exec_value(s->exec, phase->kind, phase->graph.ids),
+            *pos = dct_exec_value(s->exec, phase->kind, phase->graph.pos);
     for (uint32_t t = 0; t < n; t++) {
         int32_t p = (int32_t)(s->n_past + t);
         ids[t] = (int32_t)tokens[t];
@@ -59,7 +61,8 @@ dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32
 static dct_status check_context(const dctms_session *s, uint32_t n, dct_err *err) {
     uint64_t total = (uint64_t)s->n_past + n;
     if (total <= s->plan->bounds.n_ctx) return DCT_OK;
-    return dct_fail(err, DCT_BOUND, "the timeline would have %llu tokens, the bound is %u", (unsigned long long)total, s->plan->bounds.n_ctx);
+    return dct_fail(err, DCT_BOUND, "the timeline would have %llu tokens, the bound is %u", (unsigned long long)total,
+                    s->plan->bounds.n_ctx);
 }
 
 dct_status dct_session_flush(dctms_session *s, dct_err *err) {
@@ -74,7 +77,8 @@ dct_status dct_session_flush(dctms_session *s, dct_err *err) {
 dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) {
     uint64_t total = s->n_past + (s->pending != DCT_NO_TOKEN) + n_wanted;
     if (total > s->plan->bounds.n_input)
-        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)total, s->plan->bounds.n_input);
+        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)total,
+                        s->plan->bounds.n_input);
     if (n == 0) return s->n_past > 0 ? dct_session_flush(s, err) : dct_fail(err, DCT_USAGE, "the prompt is empty");
     dct_status status = check_tokens(s, tokens, n, err);
     if (status != DCT_OK) return status;
@@ -92,7 +96,8 @@ uint32_t dctms_session_n_tokens(const dctms_session *s) { return s->n_past; }
 
 dctms_status dctms_session_rewind(dctms_session *s, uint32_t n, dctms_error *err) {
     dct_err why = {0};
-    if (n > s->n_past) return dct_give(dct_fail(&why, DCT_USAGE, "cannot rewind to %u tokens, there are %u", n, s->n_past), &why, err);
+    if (n > s->n_past)
+        return dct_give(dct_fail(&why, DCT_USAGE, "cannot rewind to %u tokens, there are %u", n, s->n_past), &why, err);
     s->n_past = n;
     s->pending = DCT_NO_TOKEN;
     s->logits = NULL;
@@ -113,7 +118,9 @@ dctms_status dctms_session_step(dctms_session *s, dctms_token token, dctms_error
     return dct_give(status, &why, err);
 }
 
-const float *dctms_session_logits(const dctms_session *s) { return s->logits == NULL ? NULL : s->logits + (uint64_t)(s->n_logit_rows - 1) * s->n_vocab; }
+const float *dctms_session_logits(const dctms_session *s) {
+    return s->logits == NULL ? NULL : s->logits + (uint64_t)(s->n_logit_rows - 1) * s->n_vocab;
+}
 
 const float *dctms_session_logits_row(const dctms_session *s, uint32_t row) {
     if (s->logits == NULL || row >= s->n_logit_rows) return NULL;

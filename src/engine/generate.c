@@ -1,7 +1,7 @@
 /* engine/generate: the loop from logits to text.
  *
- * Text goes through three hands: bytes of tokens become whole characters, characters are searched for stop strings, and what can no
- * longer be part of one is delivered. All of it lies in the planned buffer of the answer.
+ * Text goes through three hands: bytes of tokens become whole characters, characters are searched for stop strings, and what can
+ * no longer be part of one is delivered. All of it lies in the planned buffer of the answer.
  */
 #include <string.h>
 
@@ -75,7 +75,8 @@ static void deliver(answer *a, dct_token token) {
     send(a, token, a->stopped ? a->s->n_text : find_held(a));
 }
 
-/* The token's bytes are put at the end of the buffer and become characters behind the text (dct_answer_bytes: the two never meet). */
+/* The token's bytes are put at the end of the buffer and become characters behind the text (dct_answer_bytes: the two never
+ * meet). */
 static void add_token(answer *a, dct_token token) {
     dctms_session *s = a->s;
     char *raw = s->text + s->text_cap - dct_tokenizer_longest(s->tokenizer.tables);
@@ -99,13 +100,16 @@ static dct_status check_params(const dctms_session *s, const dctms_gen_params *p
     if (p->n_stop > DCT_MAX_STOPS) return dct_fail(err, DCT_USAGE, "%u stop strings, the bound is %d", p->n_stop, DCT_MAX_STOPS);
     for (uint32_t i = 0; i < p->n_stop; i++) {
         size_t n = strlen(p->stop[i]);
-        if (n == 0 || n >= DCT_MAX_STOP_BYTES) return dct_fail(err, DCT_USAGE, "stop string %u has %zu bytes, allowed are 1 to %d", i, n, DCT_MAX_STOP_BYTES - 1);
+        if (n == 0 || n >= DCT_MAX_STOP_BYTES)
+            return dct_fail(err, DCT_USAGE, "stop string %u has %zu bytes, allowed are 1 to %d", i, n, DCT_MAX_STOP_BYTES - 1);
     }
-    if (!(p->repeat_penalty > 0)) return dct_fail(err, DCT_USAGE, "a repeat penalty of %g makes no sense", (double)p->repeat_penalty);
+    if (!(p->repeat_penalty > 0))
+        return dct_fail(err, DCT_USAGE, "a repeat penalty of %g makes no sense", (double)p->repeat_penalty);
     if (p->n_predict > s->plan->bounds.n_output)
         return dct_fail(err, DCT_BOUND, "%u output tokens are wanted, the bound is %u", p->n_predict, s->plan->bounds.n_output);
     for (uint32_t i = 0; i < p->n_bias; i++)
-        if (p->bias[i].token >= s->n_vocab) return dct_fail(err, DCT_USAGE, "logit bias for token %u, the vocabulary has %u", p->bias[i].token, s->n_vocab);
+        if (p->bias[i].token >= s->n_vocab)
+            return dct_fail(err, DCT_USAGE, "logit bias for token %u, the vocabulary has %u", p->bias[i].token, s->n_vocab);
     return DCT_OK;
 }
 
@@ -130,7 +134,8 @@ static dct_token sample(dctms_session *s, const dctms_gen_params *p, const dct_s
 static dct_status loop(answer *a, uint32_t n, dctms_finish *finish, dct_err *err) {
     dctms_session *s = a->s;
     dct_sampler_bias bias[DCT_MAX_BIAS];
-    for (uint32_t i = 0; i < a->params->n_bias; i++) bias[i] = (dct_sampler_bias){a->params->bias[i].token, a->params->bias[i].bias};
+    for (uint32_t i = 0; i < a->params->n_bias; i++)
+        bias[i] = (dct_sampler_bias){a->params->bias[i].token, a->params->bias[i].bias};
     *finish = DCTMS_FINISH_LENGTH;
     while (s->n_generated < n) {
         if (atomic_exchange_explicit(&s->interrupted, 0, memory_order_relaxed)) {
@@ -155,7 +160,8 @@ static dct_status loop(answer *a, uint32_t n, dctms_finish *finish, dct_err *err
     return DCT_OK;
 }
 
-static dct_status generate(dctms_session *s, const dctms_gen_params *p, dctms_text_fn *text, void *ctx, dctms_result *result, dct_err *err) {
+static dct_status generate(dctms_session *s, const dctms_gen_params *p, dctms_text_fn *text, void *ctx, dctms_result *result,
+                           dct_err *err) {
     dct_status status = check_params(s, p, err);
     if (status != DCT_OK) return status;
     if (s->logits == NULL) return dct_fail(err, DCT_USAGE, "nothing was evaluated to generate from");
@@ -170,13 +176,15 @@ static dct_status generate(dctms_session *s, const dctms_gen_params *p, dctms_te
     status = loop(&a, n, &finish, err);
     finish_text(&a);
     if (finish == DCTMS_FINISH_LENGTH && a.stopped) finish = DCTMS_FINISH_WORD;
-    if (result != NULL) *result = (dctms_result){s->n_prompt, s->n_generated, s->prompt_ms, (double)(dct_os_now_ns() - start) * 1e-6, finish};
+    if (result != NULL)
+        *result = (dctms_result){s->n_prompt, s->n_generated, s->prompt_ms, (double)(dct_os_now_ns() - start) * 1e-6, finish};
     s->n_prompt = 0;
     s->prompt_ms = 0;
     return status;
 }
 
-dctms_status dctms_session_generate(dctms_session *s, const dctms_gen_params *params, dctms_text_fn *text, void *ctx, dctms_result *result, dctms_error *err) {
+dctms_status dctms_session_generate(dctms_session *s, const dctms_gen_params *params, dctms_text_fn *text, void *ctx,
+                                    dctms_result *result, dctms_error *err) {
     dct_err why = {0};
     dctms_gen_params p = dctms_gen_default_params();
     if (params != NULL) dct_take_params(&p, sizeof p, params, params->struct_bytes);

@@ -1,8 +1,8 @@
 /* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it.
  *
  * Sizes that depend on the compiled plan (executor, plan record) are bounded from the traced graph: fusing only makes fewer ops
- * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance, which session.c compares with
- * what the process holds when it is told that the whole process is meant.
+ * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance, which session.c compares
+ * with what the process holds when it is told that the whole process is meant.
  */
 #include <string.h>
 
@@ -29,15 +29,16 @@ uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest) { return (uint64_
 /* Every byte of a token may be invalid and become the three bytes of U+FFFD; behind that, room for one token's bytes. */
 uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest) { return 3 * dct_longest_text(n_tokens, longest) + longest + 64; }
 
-/* No message can do without a token, and a question and its system prompt may be added to what is full, to be refused: the list of messages, their
- * texts, a NUL behind each. */
+/* No message can do without a token, and a question and its system prompt may be added to what is full, to be refused: the list
+ * of messages, their texts, a NUL behind each. */
 uint32_t dct_conversation_messages(uint32_t n_tokens) { return n_tokens + 2; }
 
 uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest) {
     return dct_conversation_messages(n_tokens) * (uint64_t)(sizeof(dctms_chat_message) + 1) + dct_longest_text(n_tokens, longest);
 }
 
-/* Scratch to tokenize a text as a chat: the text, its parts, and the tokenizer's own. The text with the most parts has a token for each, and one template part before and after. */
+/* Scratch to tokenize a text as a chat: the text, its parts, and the tokenizer's own. The text with the most parts has a token
+ * for each, and one template part before and after. */
 static uint64_t text_scratch_bytes(uint32_t n_tokens, uint64_t n_text) {
     uint64_t parts = (2 * (uint64_t)n_tokens + 16) * sizeof(dct_text_part);
     return dct_round_up(n_text, 64) + dct_round_up(parts, 64) + n_text * SCRATCH_A_BYTE + SCRATCH_FIXED;

@@ -103,22 +103,26 @@ static uint32_t weight_of_piece(const dct_plan *plan, uint32_t *piece) {
     return i;
 }
 
-static dct_status load_rows(const dct_loader *l, const dct_plan_weight *pw, const dct_tensor *tensor, uint32_t piece, char *staging, uint64_t *n_read, dct_err *err) {
+static dct_status load_rows(const dct_loader *l, const dct_plan_weight *pw, const dct_tensor *tensor, uint32_t piece,
+                            char *staging, uint64_t *n_read, dct_err *err) {
     const dct_weight *w = &pw->w;
     char *to = l->base + l->plan->region_offset[DCT_REGION_WEIGHTS] + pw->offset;
     uint32_t step = rows_a_piece(w), first = piece * step, n = w->n_rows - first < step ? w->n_rows - first : step;
     uint64_t bytes = row_bytes(w);
     *n_read = n * bytes;
-    dct_status status = dct_model_read_tensor(l->model, tensor, ((uint64_t)w->row_begin + first) * bytes, staging, n * bytes, err);
+    dct_status status = dct_model_read_tensor(l->model, tensor, ((uint64_t)w->row_begin + first) * bytes, staging, n * bytes,
+                                              err);
     if (status != DCT_OK) return status;
     if (w->is_vector) {
         dct_dequant_row(w->type, w->n_cols, staging, (float *)to);
         return DCT_OK;
     }
     uint64_t tile_bytes;
-    if (!dct_layout_tile_bytes(w->type, w->n_cols, &tile_bytes)) return dct_fail(err, DCT_BUG, "weight '%s' has no packed form", w->tensor);
+    if (!dct_layout_tile_bytes(w->type, w->n_cols, &tile_bytes))
+        return dct_fail(err, DCT_BUG, "weight '%s' has no packed form", w->tensor);
     for (uint32_t r = 0; r < n; r += DCT_TILE_ROWS)
-        dct_layout_pack_tile(w->type, w->n_cols, staging + r * bytes, n - r < DCT_TILE_ROWS ? n - r : DCT_TILE_ROWS, to + (first + r) / DCT_TILE_ROWS * tile_bytes);
+        dct_layout_pack_tile(w->type, w->n_cols, staging + r * bytes, n - r < DCT_TILE_ROWS ? n - r : DCT_TILE_ROWS,
+                             to + (first + r) / DCT_TILE_ROWS * tile_bytes);
     return DCT_OK;
 }
 
@@ -129,7 +133,8 @@ static void load_piece(void *ctx, uint32_t piece, uint32_t worker) {
     uint32_t i = weight_of_piece(l->plan, &piece);
     uint64_t n_read = 0;
     dct_err err = {0};
-    if (load_rows(l, &l->plan->weights[i], &l->tensors[i], piece, l->staging + worker * run->staging_a_worker, &n_read, &err) != DCT_OK) {
+    if (load_rows(l, &l->plan->weights[i], &l->tensors[i], piece, l->staging + worker * run->staging_a_worker, &n_read, &err) !=
+        DCT_OK) {
         int none = 0;
         if (atomic_compare_exchange_strong(&run->failed, &none, 1)) run->err = err;
         return;
@@ -163,13 +168,17 @@ static dct_status fill_table(const dct_loader *l, uint32_t i, dct_err *err) {
     if (t->factors_tensor[0] != '\0') {
         factors = (float *)(freq + n);
         char *raw = (char *)(factors + n);
-        dct_status status = dct_model_read_tensor(l->model, &l->factors[i], 0, raw, l->factors[i].bytes < n * sizeof(float) ? l->factors[i].bytes : n * sizeof(float), err);
+        dct_status status = dct_model_read_tensor(l->model, &l->factors[i], 0, raw,
+                                                  l->factors[i].bytes < n * sizeof(float) ? l->factors[i].bytes
+                                                                                          : n * sizeof(float),
+                                                  err);
         if (status != DCT_OK) return status;
         dct_dequant_row(l->factors[i].type, n, raw, factors);
     }
     double mscale;
     dct_rope_frequencies(t, factors, freq, &mscale);
-    dct_rope_fill((float *)(l->base + l->plan->region_offset[DCT_REGION_PERSISTENT] + l->plan->tables[i].offset), t->n_ctx, t->n_rot, freq, mscale);
+    dct_rope_fill((float *)(l->base + l->plan->region_offset[DCT_REGION_PERSISTENT] + l->plan->tables[i].offset), t->n_ctx,
+                  t->n_rot, freq, mscale);
     return DCT_OK;
 }
 

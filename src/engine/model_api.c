@@ -89,7 +89,8 @@ dctms_status dctms_model_get_info(const dctms_model *model, dctms_model_info *in
     return dct_give_of_file(status, model->model.path, &why, err);
 }
 
-dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx, dctms_error *err) {
+dctms_status dctms_model_inspect(const dctms_model *model, bool json, bool all, dctms_write_fn *write, void *ctx,
+                                 dctms_error *err) {
     dct_err why = {0};
     dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = dct_report_inspect(&model->model, json, all, write, ctx, &why);

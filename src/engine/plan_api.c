@@ -26,7 +26,8 @@ static dct_status cache_type(const char *name, size_t cap, const char *which, ui
     if (!dct_dtype_of_name(name, out) || (!dct_dtype_is_float(*out) && *out != DCT_TYPE_Q8_0))
         return dct_fail(err, DCT_USAGE, "'%s' is no type for %s (f32, f16, bf16, q8_0)", name, which);
     if (*out == DCT_TYPE_Q8_0 && head_dim % 32 != 0)
-        return dct_fail(err, DCT_USAGE, "q8_0 for %s needs heads of a multiple of 32 elements, this model has %u", which, head_dim);
+        return dct_fail(err, DCT_USAGE, "q8_0 for %s needs heads of a multiple of 32 elements, this model has %u", which,
+                        head_dim);
     return DCT_OK;
 }
 
@@ -41,7 +42,8 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
     else b->n_output = p->n_output != 0 ? (uint32_t)p->n_output : min_u32(DEFAULT_OUTPUT, b->n_ctx / 2);
     if (b->n_ctx > (1u << 30)) return dct_fail(err, DCT_USAGE, "a context of %u tokens is out of range", b->n_ctx);
     if (b->n_ctx <= b->n_output || b->n_output == 0)
-        return dct_fail(err, DCT_USAGE, "a context of %u tokens leaves no room for a prompt beside %u output tokens", b->n_ctx, b->n_output);
+        return dct_fail(err, DCT_USAGE, "a context of %u tokens leaves no room for a prompt beside %u output tokens", b->n_ctx,
+                        b->n_output);
     b->n_input = b->n_ctx - b->n_output;
     b->ubatch = min_u32(p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH, b->n_input);
     b->slots = 1;
@@ -121,7 +123,8 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
     uint64_t start = dct_os_now_ns();
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
-    if (model->hparams_status != DCT_OK) return dct_give_of_file(model->hparams_status, model->model.path, &model->hparams_err, err);
+    if (model->hparams_status != DCT_OK)
+        return dct_give_of_file(model->hparams_status, model->model.path, &model->hparams_err, err);
     dct_arena_init(&work, 0);
     status = compile_plan(model, &p, &work, &compiled, &why);
     if (status == DCT_OK) status = new_plan(model->model.path, "", &plan, &why);
@@ -143,7 +146,8 @@ static dct_status read_plan(const char *path, dct_arena *work, dctms_plan *plan,
     dct_status status = dct_file_open(&file, path, err);
     if (status != DCT_OK) return status;
     void *bytes = file.bytes < (1u << 30) ? dct_arena_alloc(work, file.bytes) : NULL;
-    if (bytes == NULL) status = dct_fail(err, DCT_BAD_FILE, "%s: %llu bytes are too many for a plan", path, (unsigned long long)file.bytes);
+    if (bytes == NULL)
+        status = dct_fail(err, DCT_BAD_FILE, "%s: %llu bytes are too many for a plan", path, (unsigned long long)file.bytes);
     else status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
     if (status == DCT_OK) status = dct_plan_load(bytes, file.bytes, &plan->arena, &plan->plan, err);
     dct_file_close(&file);
@@ -177,14 +181,15 @@ dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_err
 
 /* ---- verify ---- */
 
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced, dct_checked_plan **checked,
-                              dct_defect *defect, dct_err *err) {
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
+                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
     *defect = DCT_DEFECT_MODEL_MISMATCH;
     if (m->hparams_status != DCT_OK) {
         *err = m->hparams_err;
         return m->hparams_status;
     }
-    if (plan->fingerprint != m->model.fingerprint) return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
+    if (plan->fingerprint != m->model.fingerprint)
+        return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         dct_trace_params trace = dct_trace_params_of(&plan->bounds, plan->phases[i].kind);
         dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, traces, &traced[i], err);
@@ -212,7 +217,8 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
     dct_checked_plan *checked;
     dct_arena_init(&work, 0);
     dct_status status = model == NULL ? dct_verify_alone(plan->plan, &work, &code, &why) : dct_model_need_header(model, &why);
-    if (status == DCT_OK && model != NULL) status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
+    if (status == DCT_OK && model != NULL)
+        status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
     dct_arena_deinit(&work);
     if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
     if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) explain(code, &why);
@@ -221,14 +227,17 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
 
 /* ---- report ---- */
 
-dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx, dctms_error *err) {
+dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
+                              dctms_error *err) {
     dct_err why = {0};
     dct_mem_available have;
     dct_os_mem_available(NULL, &have);
     dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms};
     dct_status status = DCT_OK;
     switch (format) {
-    case DCTMS_PLAN_TABLE: dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source}, write, ctx); break;
+    case DCTMS_PLAN_TABLE:
+        dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source}, write, ctx);
+        break;
     case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;

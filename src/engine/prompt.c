@@ -12,7 +12,8 @@
 static dct_status check_length(const dctms_session *s, uint64_t n_text, dct_err *err) {
     uint32_t longest = dct_tokenizer_longest(s->tokenizer.tables), n_input = s->plan->bounds.n_input;
     if (n_text <= dct_longest_text(n_input, longest)) return DCT_OK;
-    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)dct_div_up(n_text, longest), n_input);
+    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u",
+                    (unsigned long long)dct_div_up(n_text, longest), n_input);
 }
 
 /* Parts of the scratch. */
@@ -27,8 +28,8 @@ typedef struct layout {
 static dct_status lay_out(const dctms_session *s, uint64_t n_text, uint64_t n_parts, layout *l, dct_err *err) {
     uint64_t text = dct_round_up(n_text, 64), parts = dct_round_up(n_parts * sizeof(dct_text_part), 64);
     if (text + parts + dct_tokenizer_scratch_bytes(s->tokenizer.tables, n_text) > s->tokenizer.scratch_bytes)
-        return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text", (unsigned long long)s->tokenizer.scratch_bytes,
-                        (unsigned long long)n_text);
+        return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text",
+                        (unsigned long long)s->tokenizer.scratch_bytes, (unsigned long long)n_text);
     char *at = s->tokenizer.scratch;
     *l = (layout){at, (dct_text_part *)(at + text), n_parts, at + text + parts, s->tokenizer.scratch_bytes - text - parts};
     return DCT_OK;
@@ -41,7 +42,8 @@ static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool
     dct_status status = check_length(s, n, err);
     if (status == DCT_OK) status = lay_out(s, n, 0, &l, err);
     if (status == DCT_OK)
-        status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, l.own, s->prompt, s->plan->bounds.n_input, &n_tokens, err);
+        status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, l.own, s->prompt,
+                                      s->plan->bounds.n_input, &n_tokens, err);
     if (status != DCT_OK) return status;
     uint32_t written = n_tokens < s->plan->bounds.n_input ? (uint32_t)n_tokens : s->plan->bounds.n_input;
     return dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err);
@@ -81,7 +83,8 @@ static void take_piece(void *ctx, const char *text, size_t n, bool is_template) 
     r->n_parts++;
 }
 
-static dct_status render(dctms_session *s, const dctms_chat_message *messages, uint32_t n, rendering *r, layout *l, dct_err *err) {
+static dct_status render(dctms_session *s, const dctms_chat_message *messages, uint32_t n, rendering *r, layout *l,
+                         dct_err *err) {
     uint32_t n_input = s->plan->bounds.n_input;
     memset(r, 0, sizeof *r);
     r->text_cap = dct_longest_text(n_input, dct_tokenizer_longest(s->tokenizer.tables));
@@ -91,24 +94,28 @@ static dct_status render(dctms_session *s, const dctms_chat_message *messages, u
     r->text = l->text;
     r->parts = l->parts;
     _Static_assert(sizeof(dctms_chat_message) == sizeof(dct_chat_message), "one shape of message");
-    status = dct_chat_render(s->family, (dct_str){s->jinja, s->jinja_bytes}, (const dct_chat_message *)messages, n, true, take_piece, r, err);
+    status = dct_chat_render(s->family, (dct_str){s->jinja, s->jinja_bytes}, (const dct_chat_message *)messages, n, true,
+                             take_piece, r, err);
     if (status != DCT_OK) return status;
     status = check_length(s, r->n_text, err);
     if (status != DCT_OK || r->n_parts <= r->parts_cap) return status;
-    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(r->n_parts / 2), n_input);
+    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(r->n_parts / 2),
+                    n_input);
 }
 
 /* Tokens of the chat in s->prompt. A template may write BOS although the file does not ask the tokenizer for it. */
-static dct_status encode_chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, uint64_t *n_tokens, dct_err *err) {
+static dct_status encode_chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, uint64_t *n_tokens,
+                              dct_err *err) {
     rendering r;
     layout l;
     const dct_special *special = dct_tokenizer_special(s->tokenizer.tables);
     dct_status status = render(s, messages, n, &r, &l, err);
     if (status != DCT_OK) return status;
-    uint32_t n_front = !special->add_bos && special->bos != DCT_NO_TOKEN && dct_chat_writes_bos((dct_str){s->jinja, s->jinja_bytes});
+    uint32_t n_front = !special->add_bos && special->bos != DCT_NO_TOKEN &&
+                       dct_chat_writes_bos((dct_str){s->jinja, s->jinja_bytes});
     if (n_front != 0) s->prompt[0] = special->bos;
-    status = dct_tokenizer_encode_parts(s->tokenizer.tables, r.text, r.n_text, r.parts, r.n_parts, true, l.own, s->prompt + n_front,
-                                        s->plan->bounds.n_input, n_tokens, err);
+    status = dct_tokenizer_encode_parts(s->tokenizer.tables, r.text, r.n_text, r.parts, r.n_parts, true, l.own,
+                                        s->prompt + n_front, s->plan->bounds.n_input, n_tokens, err);
     *n_tokens += n_front;
     return status;
 }
@@ -127,7 +134,8 @@ static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uin
     dct_status status = encode_chat(s, messages, n, &n_tokens, err);
     if (status != DCT_OK) return status;
     if (n_tokens > s->plan->bounds.n_input)
-        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)n_tokens, s->plan->bounds.n_input);
+        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)n_tokens,
+                        s->plan->bounds.n_input);
     if (n_tokens == 0) return dct_fail(err, DCT_USAGE, "the prompt is empty");
     uint32_t kept = common_prefix(s, (uint32_t)n_tokens);
     s->n_past = kept;
@@ -143,7 +151,8 @@ dctms_status dctms_session_chat(dctms_session *s, const dctms_chat_message *mess
 
 dctms_template dctms_session_file_template(const dctms_session *s) {
     if (s->jinja_bytes == 0) return DCTMS_TEMPLATE_NONE;
-    return dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes}) == DCT_CHAT_NONE ? DCTMS_TEMPLATE_UNKNOWN : DCTMS_TEMPLATE_KNOWN;
+    return dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes}) == DCT_CHAT_NONE ? DCTMS_TEMPLATE_UNKNOWN
+                                                                                    : DCTMS_TEMPLATE_KNOWN;
 }
 
 dctms_status dctms_session_set_chat_template(dctms_session *s, const char *name, dctms_error *err) {
@@ -152,7 +161,9 @@ dctms_status dctms_session_set_chat_template(dctms_session *s, const char *name,
     if (name[0] == '\0') family = dct_chat_recognise((dct_str){s->jinja, s->jinja_bytes});
     else if (!dct_chat_family_of_name(name, &family)) family = DCT_CHAT_NONE;
     if (family == DCT_CHAT_NONE) {
-        const char *what = name[0] != '\0' ? "unknown chat template " : s->jinja_bytes == 0 ? "the file has no chat template" : "the file's chat template is not one we know";
+        const char *what = name[0] != '\0'       ? "unknown chat template "
+                           : s->jinja_bytes == 0 ? "the file has no chat template"
+                                                 : "the file's chat template is not one we know";
         return dct_give(dct_fail(&why, DCT_USAGE, "%s%.64s; name one of %s", what, name, dct_chat_names()), &why, err);
     }
     s->family = family;

@@ -18,7 +18,8 @@ typedef struct sink {
     void *ctx;
 } sink;
 
-static const char *const meta_names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+static const char *const meta_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "string", "array", "u64", "i64", "f64"};
 
 static bool is_signed(dct_meta_type t) { return t == DCT_META_I8 || t == DCT_META_I16 || t == DCT_META_I32 || t == DCT_META_I64; }
 static bool is_float(dct_meta_type t) { return t == DCT_META_F32 || t == DCT_META_F64; }
@@ -147,11 +148,11 @@ static void put_totals(const sink *s) {
     put_z(s, "\ntotals\n");
     for (int t = 0; t < DCT_TYPE_COUNT; t++) {
         if (sum[t].tensors == 0) continue;
-        putf(s, "  %-7s %5" PRIu64 " tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n", dct_dtype_name((dct_dtype)t), sum[t].tensors,
-             sum[t].elems, sum[t].bytes, mib(sum[t].bytes));
+        putf(s, "  %-7s %5" PRIu64 " tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n",
+             dct_dtype_name((dct_dtype)t), sum[t].tensors, sum[t].elems, sum[t].bytes, mib(sum[t].bytes));
     }
-    putf(s, "  all     %5u tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n", s->model->n_tensors, s->model->n_params,
-         s->model->tensor_bytes, mib(s->model->tensor_bytes));
+    putf(s, "  all     %5u tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n", s->model->n_tensors,
+         s->model->n_params, s->model->tensor_bytes, mib(s->model->tensor_bytes));
 }
 
 static void inspect_text(const sink *s) {
@@ -162,8 +163,12 @@ static void inspect_text(const sink *s) {
     if (m->format == DCT_FORMAT_GGUF) putf(s, "GGUF version %u, %s-endian", m->version, m->big_endian ? "big" : "little");
     else put_z(s, "directory, safetensors");
     putf(s, ", %u part%s\n", m->n_parts, m->n_parts == 1 ? "" : "s");
-    putf(s, "size          %" PRIu64 " bytes (%.2f MiB), header %" PRIu64 " bytes\n", m->file_bytes, mib(m->file_bytes), m->header_bytes);
-    putf(s, "data          %s\n", m->n_tensors == 0 ? "no tensors" : m->data_missing ? "missing or cut off: good for plan and inspect only" : "complete");
+    putf(s, "size          %" PRIu64 " bytes (%.2f MiB), header %" PRIu64 " bytes\n", m->file_bytes, mib(m->file_bytes),
+         m->header_bytes);
+    putf(s, "data          %s\n",
+         m->n_tensors == 0 ? "no tensors"
+         : m->data_missing ? "missing or cut off: good for plan and inspect only"
+                           : "complete");
     putf(s, "fingerprint   %016" PRIx64 "\n", m->fingerprint);
     putf(s, "\nmetadata (%u)\n", m->n_meta);
     for (uint32_t i = 0; i < m->n_meta; i++) put_meta(s, &m->meta[i]);
@@ -191,7 +196,9 @@ static json_t *json_text(dct_str text, dct_arena *arena) {
 }
 
 /* JSON has no infinities; they and integers beyond its reader's range are given as text. */
-static json_t *json_float(double f) { return isfinite(f) ? json_real(f) : json_string(isnan(f) ? "nan" : f > 0 ? "inf" : "-inf"); }
+static json_t *json_float(double f) {
+    return isfinite(f) ? json_real(f) : json_string(isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
+}
 
 static json_t *json_unsigned(uint64_t u) { return u <= INT64_MAX ? json_integer((json_int_t)u) : json_sprintf("%" PRIu64, u); }
 
@@ -199,9 +206,11 @@ static json_t *json_element(const dct_model *model, const dct_meta *meta, uint64
     dct_str text;
     double f = 0;
     int64_t i;
-    if (meta->array.type == DCT_META_STRING) return dct_meta_array_next_str(model, meta, cursor, &text) ? json_text(text, arena) : json_null();
+    if (meta->array.type == DCT_META_STRING)
+        return dct_meta_array_next_str(model, meta, cursor, &text) ? json_text(text, arena) : json_null();
     if (is_float(meta->array.type)) return dct_meta_array_f64(model, meta, k, &f) ? json_float(f) : json_null();
-    if (dct_meta_array_i64(model, meta, k, &i)) return meta->array.type == DCT_META_BOOL ? json_boolean(i != 0) : json_integer((json_int_t)i);
+    if (dct_meta_array_i64(model, meta, k, &i))
+        return meta->array.type == DCT_META_BOOL ? json_boolean(i != 0) : json_integer((json_int_t)i);
     dct_meta_array_f64(model, meta, k, &f); /* a u64 beyond i64: the nearest double */
     return json_real(f);
 }
@@ -237,9 +246,9 @@ static json_t *json_tensors(const dct_model *model, dct_arena *arena) {
         const dct_tensor *t = &model->tensors[i];
         json_t *shape = json_array();
         for (uint32_t d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_unsigned(t->ne[d]));
-        json_array_append_new(array, json_pack("{s:o, s:s, s:o, s:o, s:o, s:i}", "name", json_text(t->name, arena), "type", dct_dtype_name(t->type),
-                                               "shape", shape, "bytes", json_unsigned(t->bytes), "offset", json_unsigned(t->offset), "part",
-                                               (int)t->part));
+        json_array_append_new(array, json_pack("{s:o, s:s, s:o, s:o, s:o, s:i}", "name", json_text(t->name, arena), "type",
+                                               dct_dtype_name(t->type), "shape", shape, "bytes", json_unsigned(t->bytes),
+                                               "offset", json_unsigned(t->offset), "part", (int)t->part));
     }
     return array;
 }
@@ -251,8 +260,8 @@ static json_t *json_totals(const dct_model *model) {
     for (int t = 0; t < DCT_TYPE_COUNT; t++) {
         if (sum[t].tensors == 0) continue;
         json_object_set_new(object, dct_dtype_name((dct_dtype)t),
-                            json_pack("{s:o, s:o, s:o}", "tensors", json_unsigned(sum[t].tensors), "elements", json_unsigned(sum[t].elems), "bytes",
-                                      json_unsigned(sum[t].bytes)));
+                            json_pack("{s:o, s:o, s:o}", "tensors", json_unsigned(sum[t].tensors), "elements",
+                                      json_unsigned(sum[t].elems), "bytes", json_unsigned(sum[t].bytes)));
     }
     return object;
 }
@@ -266,12 +275,14 @@ static dct_status inspect_json(sink *s, dct_err *err) {
     const dct_model *m = s->model;
     dct_arena arena; /* texts on their way into jansson */
     dct_arena_init(&arena, 0);
-    json_t *root = json_pack(
-        "{s:o, s:s, s:i, s:s, s:i, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "path", json_text((dct_str){m->path, strlen(m->path)}, &arena),
-        "format", m->format == DCT_FORMAT_GGUF ? "gguf" : "safetensors", "version", (int)m->version, "byte_order", m->big_endian ? "big" : "little", "parts", (int)m->n_parts, "file_bytes",
-        json_unsigned(m->file_bytes), "header_bytes", json_unsigned(m->header_bytes), "data_missing", (int)m->data_missing, "fingerprint",
-        json_sprintf("%016" PRIx64, m->fingerprint), "n_params", json_unsigned(m->n_params), "tensor_bytes", json_unsigned(m->tensor_bytes),
-        "metadata", json_all_meta(m, s->all, &arena), "tensors", json_tensors(m, &arena), "totals", json_totals(m));
+    json_t *root = json_pack("{s:o, s:s, s:i, s:s, s:i, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "path",
+                             json_text((dct_str){m->path, strlen(m->path)}, &arena), "format",
+                             m->format == DCT_FORMAT_GGUF ? "gguf" : "safetensors", "version", (int)m->version, "byte_order",
+                             m->big_endian ? "big" : "little", "parts", (int)m->n_parts, "file_bytes",
+                             json_unsigned(m->file_bytes), "header_bytes", json_unsigned(m->header_bytes), "data_missing",
+                             (int)m->data_missing, "fingerprint", json_sprintf("%016" PRIx64, m->fingerprint), "n_params",
+                             json_unsigned(m->n_params), "tensor_bytes", json_unsigned(m->tensor_bytes), "metadata",
+                             json_all_meta(m, s->all, &arena), "tensors", json_tensors(m, &arena), "totals", json_totals(m));
     int failed = root == NULL ? -1 : json_dump_callback(root, dump_to_sink, s, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     if (failed == 0) put_z(s, "\n");
     json_decref(root);

@@ -15,7 +15,9 @@ static json_t *hash_text(uint64_t hash) {
     return json_string(text);
 }
 
-static const char *logits_name(dct_logits_mode mode) { return mode == DCT_LOGITS_ALL ? "all" : mode == DCT_LOGITS_LAST ? "last" : "none"; }
+static const char *logits_name(dct_logits_mode mode) {
+    return mode == DCT_LOGITS_ALL ? "all" : mode == DCT_LOGITS_LAST ? "last" : "none";
+}
 
 /* Texts from model files may be no UTF-8; what jansson refuses is shown without its odd bytes. */
 static json_t *lenient_text(const char *text) {
@@ -29,23 +31,25 @@ static json_t *lenient_text(const char *text) {
 }
 
 static json_t *model_object(const dct_plan *plan, const dct_report_facts *facts) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "path", lenient_text(facts->model_path != NULL ? facts->model_path : ""), "arch", lenient_text(plan->arch),
-                     "name", lenient_text(plan->model_name), "file_bytes", number(plan->file_bytes), "n_params", number(plan->n_params),
-                     "fingerprint", hash_text(plan->fingerprint));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "path", lenient_text(facts->model_path != NULL ? facts->model_path : ""),
+                     "arch", lenient_text(plan->arch), "name", lenient_text(plan->model_name), "file_bytes",
+                     number(plan->file_bytes), "n_params", number(plan->n_params), "fingerprint", hash_text(plan->fingerprint));
 }
 
 static json_t *bounds_object(const dct_bounds *b) {
     char type_k[16], type_v[16];
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s}", "ctx", number(b->n_ctx), "max_input", number(b->n_input), "max_output",
-                     number(b->n_output), "ubatch", number(b->ubatch), "slots", number(b->slots), "threads", number(b->threads), "type_k",
-                     dct_type_flag(b->type_k, type_k), "type_v", dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", logits_name(b->logits));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s}", "ctx", number(b->n_ctx), "max_input",
+                     number(b->n_input), "max_output", number(b->n_output), "ubatch", number(b->ubatch), "slots",
+                     number(b->slots), "threads", number(b->threads), "type_k", dct_type_flag(b->type_k, type_k), "type_v",
+                     dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", logits_name(b->logits));
 }
 
 static json_t *items_array(const dct_plan *plan) {
     json_t *items = json_array();
     for (uint32_t i = 0; items != NULL && i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
-        json_t *one = json_pack("{s:s, s:o, s:o}", "region", dct_region_name(item->region), "name", lenient_text(item->name), "bytes", number(item->bytes));
+        json_t *one = json_pack("{s:s, s:o, s:o}", "region", dct_region_name(item->region), "name", lenient_text(item->name),
+                                "bytes", number(item->bytes));
         if (one == NULL || json_array_append_new(items, one) != 0) {
             json_decref(items);
             return NULL;
@@ -57,11 +61,13 @@ static json_t *items_array(const dct_plan *plan) {
 static json_t *envelope_object(const dct_plan *plan, const dct_report_facts *facts) {
     json_int_t free_bytes = (json_int_t)facts->available_bytes - (json_int_t)plan->m_max_bytes;
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}", "m_max_bytes", number(plan->m_max_bytes),
-                     "weights_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS)), "kv_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_KV)),
-                     "persistent_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT)),
-                     "intermediate_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_ARENA)), "runtime_bytes",
-                     number(dct_plan_region_bytes(plan, DCT_REGION_RUNTIME)), "m_hw_bytes", number(facts->hw_bytes), "m_free_bytes", free_bytes,
-                     "fits", free_bytes >= 0, "source", lenient_text(facts->available_source != NULL ? facts->available_source : ""), "items", items_array(plan));
+                     "weights_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS)), "kv_bytes",
+                     number(dct_plan_region_bytes(plan, DCT_REGION_KV)), "persistent_bytes",
+                     number(dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT)), "intermediate_bytes",
+                     number(dct_plan_region_bytes(plan, DCT_REGION_ARENA)), "runtime_bytes",
+                     number(dct_plan_region_bytes(plan, DCT_REGION_RUNTIME)), "m_hw_bytes", number(facts->hw_bytes),
+                     "m_free_bytes", free_bytes, "fits", free_bytes >= 0, "source",
+                     lenient_text(facts->available_source != NULL ? facts->available_source : ""), "items", items_array(plan));
 }
 
 static double reduction_pct(const dct_plan *plan) {
@@ -86,9 +92,9 @@ static bool all_optimal(const dct_plan *plan) {
 
 static json_t *compile_object(const dct_plan *plan, const dct_report_facts *facts) {
     const dct_certificate *cert = &tallest(plan)->cert;
-    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b, s:f}", "logical_tensors", number(plan->paper_tensors), "physical_buffers", number(plan->paper_buffers),
-                     "reduction_pct", reduction_pct(plan), "load_bytes", number(cert->load_bytes), "height_bytes", number(cert->height_bytes), "optimal",
-                     all_optimal(plan), "compile_ms", facts->compile_ms);
+    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b, s:f}", "logical_tensors", number(plan->paper_tensors), "physical_buffers",
+                     number(plan->paper_buffers), "reduction_pct", reduction_pct(plan), "load_bytes", number(cert->load_bytes),
+                     "height_bytes", number(cert->height_bytes), "optimal", all_optimal(plan), "compile_ms", facts->compile_ms);
 }
 
 /* Intermediates of a phase: values that the arena holds, in place or not. */
@@ -102,8 +108,9 @@ static json_t *phases_array(const dct_plan *plan) {
     json_t *phases = json_array();
     for (uint32_t i = 0; phases != NULL && i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
-        json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", p->name, "rows", number(p->rows), "values", number(count_values(p)), "buffers",
-                                number(p->n_buffers), "load_bytes", number(p->cert.load_bytes), "height_bytes", number(p->cert.height_bytes), "optimal",
+        json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", p->name, "rows", number(p->rows),
+                                "values", number(count_values(p)), "buffers", number(p->n_buffers), "load_bytes",
+                                number(p->cert.load_bytes), "height_bytes", number(p->cert.height_bytes), "optimal",
                                 p->cert.optimal, "steps", number(p->n_steps), "waits", number(p->n_waits));
         if (one == NULL || json_array_append_new(phases, one) != 0) {
             json_decref(phases);
@@ -115,8 +122,9 @@ static json_t *phases_array(const dct_plan *plan) {
 
 static json_t *schedule_object(const dct_plan *plan) {
     const dct_phase *decode = dct_plan_phase(plan, DCT_PHASE_DECODE);
-    return json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token", number(decode != NULL ? decode->n_waits : 0),
-                     "est_ms_per_token", plan->est_ms_per_token, "roofline_ms_per_token", plan->roofline_ms_per_token);
+    return json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token",
+                     number(decode != NULL ? decode->n_waits : 0), "est_ms_per_token", plan->est_ms_per_token,
+                     "roofline_ms_per_token", plan->roofline_ms_per_token);
 }
 
 typedef struct sink {
@@ -133,8 +141,9 @@ static int write_piece(const char *text, size_t n, void *ctx) {
 dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
     if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
     sink s = {out, ctx};
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds", bounds_object(&plan->bounds), "envelope",
-                            envelope_object(plan, facts), "compile", compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
+                            bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
+                            compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
     if (all == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for the plan as JSON");
     int failed = json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
     json_decref(all);
@@ -152,7 +161,8 @@ dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts,
     dct_text t = {out, ctx};
     dct_text_put(&t, "static compilation, N = %u, M = %u\n\n", plan->bounds.n_input, plan->bounds.n_output);
     dct_text_put(&t, "%-28s%16u\n", "logical tensors", plan->paper_tensors);
-    dct_text_put(&t, "%-28s%16u   proven: %u tensors are live at one step\n", "physical buffers", plan->paper_buffers, plan->paper_clique);
+    dct_text_put(&t, "%-28s%16u   proven: %u tensors are live at one step\n", "physical buffers", plan->paper_buffers,
+                 plan->paper_clique);
     dct_text_put(&t, "%-28s%15.2f%%\n", "reduction", reduction_pct(plan));
     put_term(&t, "M_weights", dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS));
     put_term(&t, "M_KV", dct_plan_region_bytes(plan, DCT_REGION_KV));
@@ -162,6 +172,7 @@ dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts,
     put_term(&t, "M_max", plan->m_max_bytes);
     put_term(&t, "M_hw", facts->hw_bytes);
     bool fits = facts->available_bytes >= plan->m_max_bytes;
-    put_term(&t, fits ? "M_free (available - M_max)" : "missing (M_max - available)", fits ? facts->available_bytes - plan->m_max_bytes : plan->m_max_bytes - facts->available_bytes);
+    put_term(&t, fits ? "M_free (available - M_max)" : "missing (M_max - available)",
+             fits ? facts->available_bytes - plan->m_max_bytes : plan->m_max_bytes - facts->available_bytes);
     return DCT_OK;
 }

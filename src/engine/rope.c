@@ -23,7 +23,8 @@ static double pair_of_turns(const dct_rope_table *t, double turns) {
 typedef struct ramp { double low, high; } ramp;
 
 static ramp yarn_ramp(const dct_rope_table *t) {
-    double low = floor(pair_of_turns(t, (double)t->beta_fast)), high = ceil(pair_of_turns(t, (double)t->beta_slow)), last = t->n_rot - 1.0;
+    double low = floor(pair_of_turns(t, (double)t->beta_fast)), high = ceil(pair_of_turns(t, (double)t->beta_slow)),
+           last = t->n_rot - 1.0;
     return (ramp){low < 0 ? 0 : low, high > last ? last : high};
 }
 

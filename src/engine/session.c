@@ -1,7 +1,7 @@
 /* engine/session: opening and closing one timeline in planned memory.
  *
- *   verify ► is there room ► reserve ► token tables ► list of weights ► [drop the header] ► reserve the rest ► workers ► populate ►
- *   load ► rehearse
+ *   verify ► is there room ► reserve ► token tables ► list of weights ► [drop the header] ► reserve the rest ► workers ►
+ *   populate ► load ► rehearse
  *
  * The header is dropped before weights and caches are mapped and anything is populated, so the two never stand together and
  * the peak of the process is M_max. Everything that may fail for want of memory happens here.
@@ -36,11 +36,13 @@ static void *item_at(const dct_plan *plan, char *base, dct_region region, const 
 }
 
 /* An item of at least `need` bytes: a plan file may have been made by another version. */
-static dct_status need_item(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t need, void *out, dct_err *err) {
+static dct_status need_item(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t need, void *out,
+                            dct_err *err) {
     uint64_t bytes;
     void *at = item_at(plan, base, region, name, &bytes);
     if (at == NULL || bytes < need)
-        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name, (unsigned long long)bytes, (unsigned long long)need);
+        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name,
+                        (unsigned long long)bytes, (unsigned long long)need);
     memcpy(out, &at, sizeof at);
     return DCT_OK;
 }
@@ -48,10 +50,17 @@ static dct_status need_item(const dct_plan *plan, char *base, dct_region region,
 static dct_status bind_items(dctms_session *s, dct_err *err) {
     const dct_bounds *b = &s->plan->bounds;
     void *sampler = NULL;
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab), &sampler, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), &s->timeline, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab),
+                                  &sampler, err);
+    if (status == DCT_OK)
+        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token),
+                           &s->timeline, err);
+    if (status == DCT_OK)
+        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT,
+                           ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
+    if (status == DCT_OK)
+        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token),
+                           &s->generated, err);
     if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, 0, &s->text, err);
     if (status != DCT_OK) return status;
     item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
@@ -66,8 +75,8 @@ static dct_status bind_items(dctms_session *s, dct_err *err) {
 
 /* ---- memory ---- */
 
-/* What this process holds already is part of M_max, and no longer part of what is available: it counts on the side of what there is. A
- * system that does not tell (no /proc) is no reason to refuse. */
+/* What this process holds already is part of M_max, and no longer part of what is available: it counts on the side of what there
+ * is. A system that does not tell (no /proc) is no reason to refuse. */
 static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
     dct_mem_available have;
     dct_mem_figures now;
@@ -75,12 +84,12 @@ static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
     dct_os_mem_figures(&now);
     uint64_t room = have.available_bytes + now.rss_anon + now.rss_file;
     if (force || have.total_bytes == 0 || plan->m_max_bytes <= room) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %.1f MiB (M_max), %.1f MiB are available (%s)", (double)plan->m_max_bytes / 1048576,
-                    (double)room / 1048576, have.source);
+    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %.1f MiB (M_max), %.1f MiB are available (%s)",
+                    (double)plan->m_max_bytes / 1048576, (double)room / 1048576, have.source);
 }
 
-/* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system cannot map
- * in two parts, all is mapped at once. */
+/* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system
+ * cannot map in two parts, all is mapped at once. */
 static uint64_t late_bytes(const dct_plan *plan) { return plan->region_offset[DCT_REGION_PERSISTENT]; }
 
 static dct_status reserve(const dct_plan *plan, char **base, uint64_t *hole_bytes, dct_err *err) {
@@ -100,7 +109,8 @@ static void release(const dct_plan *plan, char *base, uint64_t hole_bytes) {
 
 static dct_status reserve_late(dctms_session *s, dct_err *err) {
     if (s->hole_bytes != 0 && !dct_os_map_at(s->base, (size_t)s->hole_bytes))
-        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)s->plan->reserve_bytes / 1048576);
+        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB",
+                        (double)s->plan->reserve_bytes / 1048576);
     s->hole_bytes = 0;
     (void)dct_os_want_huge_pages(s->base, (size_t)s->plan->reserve_bytes);
     return DCT_OK;
@@ -116,7 +126,8 @@ typedef struct populate_run {
 
 static void populate_piece(void *ctx, uint32_t piece, uint32_t worker) {
     populate_run *run = ctx;
-    uint64_t begin = (uint64_t)piece * POPULATE_PIECE, end = begin + POPULATE_PIECE < run->bytes ? begin + POPULATE_PIECE : run->bytes;
+    uint64_t begin = (uint64_t)piece * POPULATE_PIECE,
+             end = begin + POPULATE_PIECE < run->bytes ? begin + POPULATE_PIECE : run->bytes;
     dct_err err = {0};
     dct_status status = dct_os_populate(run->from + begin, (size_t)(end - begin), &err);
     dct_progress_add(run->progress, end - begin, worker);
@@ -178,7 +189,8 @@ static void find_end_tokens(dctms_session *s) {
 static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err *err) {
     dctms_conversation *c = &s->conversation;
     uint32_t n_input = s->plan->bounds.n_input, n = dct_conversation_messages(n_input);
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION, dct_conversation_bytes(n_input, longest), &c->messages, err);
+    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION,
+                                  dct_conversation_bytes(n_input, longest), &c->messages, err);
     if (status != DCT_OK) return status;
     c->n_messages = n;
     c->text = (char *)(c->messages + n);
@@ -227,7 +239,9 @@ static dct_status start_workers(dctms_session *s, dct_err *err) {
     uint32_t n = s->plan->bounds.threads;
     void *stacks = NULL, *memory = NULL;
     dct_status status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
-    if (status == DCT_OK && n > 1) status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
+    if (status == DCT_OK && n > 1)
+        status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks,
+                           err);
     if (status != DCT_OK) return status;
     return dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &s->pool, err);
 }
@@ -236,7 +250,8 @@ static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     dct_loader *l = &o->loader;
     uint64_t offset;
     if (!dct_plan_staging(s->plan, l->staging_bytes, &offset))
-        return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging", (unsigned long long)l->staging_bytes);
+        return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging",
+                        (unsigned long long)l->staging_bytes);
     l->staging = s->base + offset;
     l->base = s->base;
     l->pool = s->pool;
@@ -256,7 +271,8 @@ static dct_status rehearse(dctms_session *s, dct_err *err) {
     if (status == DCT_OK) status = dct_session_advance(s, zeros, 1, err);
     s->n_past = 0;
     s->logits = NULL;
-    if (s->dynamic == NULL) memset(s->base + s->plan->region_offset[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]);
+    if (s->dynamic == NULL)
+        memset(s->base + s->plan->region_offset[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]);
     return status;
 }
 
@@ -278,8 +294,8 @@ static void measure_staging(const dct_plan *plan, opening *o) {
     }
 }
 
-/* M_max holds for the process only when what lies outside the reservation keeps to its items: program, libraries, heap and stack are
- * populated as the seal would do it, and counted. */
+/* M_max holds for the process only when what lies outside the reservation keeps to its items: program, libraries, heap and stack
+ * are populated as the seal would do it, and counted. */
 static dct_status check_outside(const dctms_session *s, dct_err *err) {
     dct_mem_figures now;
     dct_os_populate_process(DCT_MAIN_STACK);
@@ -287,8 +303,8 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
     uint64_t resident = now.rss_anon + now.rss_file;
     uint64_t outside = resident > s->plan->reserve_bytes ? resident - s->plan->reserve_bytes : 0;
     if (!CAN_COUNT || outside <= s->plan->outside_bytes) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT, "program, libraries, heap and stack take %.2f MiB, M_max has room for %.2f MiB of them", (double)outside / 1048576,
-                    (double)s->plan->outside_bytes / 1048576);
+    return dct_fail(err, DCT_NO_FIT, "program, libraries, heap and stack take %.2f MiB, M_max has room for %.2f MiB of them",
+                    (double)outside / 1048576, (double)s->plan->outside_bytes / 1048576);
 }
 
 /* All that follows the reservation, in which the session lies already. */
@@ -367,7 +383,8 @@ fail_keep:
     return status;
 }
 
-dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params, dctms_session **session, dctms_error *err) {
+dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params,
+                                dctms_session **session, dctms_error *err) {
     dct_err why = {0};
     opening o;
     memset(&o, 0, sizeof o);
@@ -376,7 +393,8 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     if (params != NULL) dct_take_params(&o.params, sizeof o.params, params, params->struct_bytes);
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
-    if (model->model.data_missing) return dct_give(dct_fail(&why, DCT_BAD_FILE, "%s: the weights are missing", model->model.path), &why, err);
+    if (model->model.data_missing)
+        return dct_give(dct_fail(&why, DCT_BAD_FILE, "%s: the weights are missing", model->model.path), &why, err);
     dct_arena_init(&o.work, 0);
     dct_arena_init(&o.late, 0);
     o.loader.model = &model->model;

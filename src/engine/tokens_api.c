@@ -37,14 +37,15 @@ void dctms_tokenizer_free(dctms_tokenizer *t) {
     if (t != NULL && t->map != NULL) dct_os_unmap(t->map, (size_t)t->map_bytes);
 }
 
-dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n_text, bool add_special, bool parse_special, dctms_token *ids, size_t cap,
-                            size_t *n, dctms_error *err) {
+dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n_text, bool add_special, bool parse_special,
+                            dctms_token *ids, size_t cap, size_t *n, dctms_error *err) {
     dct_err why = {0};
     uint64_t need = dct_tokenizer_scratch_bytes(t->tables, n_text), n_ids = 0;
     bool is_own = need > t->scratch_bytes;
     void *scratch = is_own ? dct_os_map((size_t)need) : t->scratch;
     if (scratch == NULL) return dct_give(dct_fail(&why, DCT_NO_FIT, "no memory to tokenize %zu bytes", n_text), &why, err);
-    dct_status status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids, &why);
+    dct_status status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids,
+                                             &why);
     if (is_own) dct_os_unmap(scratch, (size_t)need);
     if (status == DCT_OK) *n = (size_t)n_ids;
     return dct_give(status, &why, err);

@@ -87,11 +87,12 @@ static void find_last_steps(exec_phase *ep) {
     }
 }
 
-dct_status dct_exec_init(void *memory, const dct_checked_plan *checked, void *reservation, const dct_kernels *kernels, dct_pool *pool,
-                         dct_exec **out, dct_err *err) {
+dct_status dct_exec_init(void *memory, const dct_checked_plan *checked, void *reservation, const dct_kernels *kernels,
+                         dct_pool *pool, dct_exec **out, dct_err *err) {
     const dct_plan *plan = dct_checked_plan_get(checked);
     if (plan->bounds.threads != dct_pool_workers(pool))
-        return dct_fail(err, DCT_BUG, "the plan is for %u workers, the pool has %u", plan->bounds.threads, dct_pool_workers(pool));
+        return dct_fail(err, DCT_BUG, "the plan is for %u workers, the pool has %u", plan->bounds.threads,
+                        dct_pool_workers(pool));
     memset(memory, 0, (size_t)dct_exec_bytes(plan));
     char *free_memory = memory;
     dct_exec *exec = take(&free_memory, sizeof *exec);
@@ -156,7 +157,8 @@ static void walk_steps(const dct_job *job, uint32_t worker) {
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];
         if (worker < step->worker_first || worker - step->worker_first >= step->n_workers) continue;
-        for (uint32_t i = 0; i < step->n_waits; i++) dct_gate_wait(&ep->gates[phase->waits[step->wait_begin + i]], w.run, spin_ns);
+        for (uint32_t i = 0; i < step->n_waits; i++)
+            dct_gate_wait(&ep->gates[phase->waits[step->wait_begin + i]], w.run, spin_ns);
         w.worker_in_step = worker - step->worker_first;
         run_step(&w, step, &ep->gates[s]);
     }

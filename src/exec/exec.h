@@ -21,7 +21,8 @@ uint64_t dct_pool_bytes(uint32_t n_workers);
 uint64_t dct_exec_bytes(const dct_plan *plan);
 
 /* Starts n_workers - 1 threads on stacks in `stacks` (stack_bytes each). `memory` holds the pool. */
-dct_status dct_pool_start(void *memory, uint32_t n_workers, void *stacks, size_t stack_bytes, dct_pool **out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_pool_start(void *memory, uint32_t n_workers, void *stacks, size_t stack_bytes, dct_pool **out,
+                          dct_err *err) DCT_MUST_CHECK;
 void dct_pool_stop(dct_pool *pool);
 uint32_t dct_pool_workers(const dct_pool *pool);
 
@@ -29,7 +30,8 @@ uint32_t dct_pool_workers(const dct_pool *pool);
 void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t worker), void *ctx, uint32_t n_pieces);
 
 /* `reservation` is the base of the plan's reservation; `kernels` the table to use. */
-dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, void *reservation, const dct_kernels *kernels, dct_pool *pool, dct_exec **out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, void *reservation, const dct_kernels *kernels,
+                         dct_pool *pool, dct_exec **out, dct_err *err) DCT_MUST_CHECK;
 
 /* Runs one phase on n rows (1..rows) standing at positions pos0..pos0+n-1 of the caches. Inputs (ids, pos) must be in their
  * places. Returns when every step is complete. */

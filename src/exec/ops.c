@@ -91,7 +91,8 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, co
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1));
     const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
-    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), bias, (output){run->out[0], value_out(run, 0)->cols, 0, residual});
+    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), bias,
+                 (output){run->out[0], value_out(run, 0)->cols, 0, residual});
 }
 
 enum { MULTI = 3 };
@@ -112,7 +113,8 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
         uint32_t n = tiles_of(weight_in(run, 1 + i));
         uint32_t begin = want.begin > first ? want.begin - first : 0, end = want.end > first ? min_u32(want.end - first, n) : 0;
         const float *bias = has_in(run, 1 + MULTI + i) ? run->in[1 + MULTI + i] : NULL;
-        if (begin < end) linear_tiles(run, 1 + i, (range){begin, end}, bias, (output){run->out[i], value_out(run, i)->cols, 0, NULL});
+        if (begin < end)
+            linear_tiles(run, 1 + i, (range){begin, end}, bias, (output){run->out[i], value_out(run, i)->cols, 0, NULL});
         first += n;
     }
 }
@@ -131,7 +133,8 @@ static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     linear_tiles(run, 1, tiles, NULL, (output){gate, width, first, NULL});
     linear_tiles(run, 2, tiles, NULL, (output){up, width, first, NULL});
     for (uint32_t t = 0; t < n; t++)
-        run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m, row_f32(run->out[0], value_out(run, 0), t) + first);
+        run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m,
+                          row_f32(run->out[0], value_out(run, 0), t) + first);
 }
 
 /* ---- row by row ---- */
@@ -139,13 +142,15 @@ static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
 static void embed_row(const dct_op_run *run, uint32_t t) {
     const dct_weight *w = weight_in(run, 1);
     const int32_t *ids = run->in[0];
-    run->kernels->embed(w->type, w->n_cols, run->in[1], (uint32_t)ids[t], run->op->p.scale, row_f32(run->out[0], value_out(run, 0), t));
+    run->kernels->embed(w->type, w->n_cols, run->in[1], (uint32_t)ids[t], run->op->p.scale,
+                        row_f32(run->out[0], value_out(run, 0), t));
 }
 
 static void norm_row(const dct_op_run *run, uint32_t t) {
     const dct_value *x = value_in(run, 0);
     uint32_t group = run->op->p.group;
-    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps, row_f32(run->out[0], x, t));
+    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps,
+                           row_f32(run->out[0], x, t));
 }
 
 static void quant_row(const dct_op_run *run, uint32_t t) {
@@ -160,7 +165,8 @@ static void norm_quant_row(const dct_op_run *run, uint32_t t) {
     run->kernels->quant_q8(run->scratch, x->cols, (char *)run->out[0] + t * dct_value_row_bytes(value_out(run, 0)));
 }
 
-static void rotate_row(const dct_op_run *run, float *x, uint64_t stride, uint32_t n_head, const void *table, const void *pos, uint32_t t) {
+static void rotate_row(const dct_op_run *run, float *x, uint64_t stride, uint32_t n_head, const void *table, const void *pos,
+                       uint32_t t) {
     const dct_op_params *p = &run->op->p;
     dct_rope_args args = {
         .x = x, .stride = stride, .n = 1, .n_head = n_head, .head_dim = p->head_dim, .n_rot = p->n_rot,
@@ -180,8 +186,10 @@ static void rope_row(const dct_op_run *run, uint32_t t) {
 static void store_row(const dct_op_run *run, uint32_t k, uint32_t v, uint32_t k_cache, uint32_t v_cache, uint32_t t) {
     const dct_cache *kc = cache_in(run, k_cache), *vc = cache_in(run, v_cache);
     uint32_t pos = run->pos0 + t;
-    run->kernels->store_k(kc->type, row_f32(run->in[k], value_in(run, k), t), kc->n_head_kv, kc->head_dim, kc->n_ctx, pos, run->in[k_cache]);
-    run->kernels->store_v(vc->type, row_f32(run->in[v], value_in(run, v), t), vc->n_head_kv, vc->head_dim, vc->n_ctx, pos, run->in[v_cache]);
+    run->kernels->store_k(kc->type, row_f32(run->in[k], value_in(run, k), t), kc->n_head_kv, kc->head_dim, kc->n_ctx, pos,
+                          run->in[k_cache]);
+    run->kernels->store_v(vc->type, row_f32(run->in[v], value_in(run, v), t), vc->n_head_kv, vc->head_dim, vc->n_ctx, pos,
+                          run->in[v_cache]);
 }
 
 static void kv_store_row(const dct_op_run *run, uint32_t t) { store_row(run, 0, 1, 2, 3, t); }
@@ -189,7 +197,8 @@ static void kv_store_row(const dct_op_run *run, uint32_t t) { store_row(run, 0, 
 /* in: q, k, v, table, pos, K cache, V cache, wq, wk. q is changed in place, k in its own bytes. */
 static void rope_kv_row(const dct_op_run *run, uint32_t t) {
     const dct_op_params *p = &run->op->p;
-    float *from = row_f32(run->in[0], value_in(run, 0), t), *q = row_f32(run->out[0], value_in(run, 0), t), *k = row_f32(run->in[1], value_in(run, 1), t);
+    float *from = row_f32(run->in[0], value_in(run, 0), t), *q = row_f32(run->out[0], value_in(run, 0), t),
+          *k = row_f32(run->in[1], value_in(run, 1), t);
     if (q != from) memcpy(q, from, value_in(run, 0)->cols * sizeof(float));
     if (has_in(run, 7)) run->kernels->rms_norm(q, run->in[7], p->head_dim, p->n_head, p->eps, q);
     if (has_in(run, 8)) run->kernels->rms_norm(k, run->in[8], p->head_dim, p->n_head_kv, p->eps, k);
@@ -222,9 +231,23 @@ static dct_attn_args attn_args(const dct_op_run *run) {
     const dct_op_params *p = &run->op->p;
     const dct_cache *kc = cache_in(run, 1), *vc = cache_in(run, 2);
     return (dct_attn_args){
-        .q = run->in[0], .q_stride = value_in(run, 0)->cols, .k = run->in[1], .v = run->in[2], .type_k = kc->type, .type_v = vc->type,
-        .n_head = p->n_head, .n_head_kv = p->n_head_kv, .dk = p->head_dim, .dv = p->head_dim_v, .n_ctx = kc->n_ctx,
-        .pos0 = run->pos0, .window = p->window, .scale = p->scale, .softcap = p->softcap, .n_part = p->n_part, .scratch = run->scratch,
+        .q = run->in[0],
+        .q_stride = value_in(run, 0)->cols,
+        .k = run->in[1],
+        .v = run->in[2],
+        .type_k = kc->type,
+        .type_v = vc->type,
+        .n_head = p->n_head,
+        .n_head_kv = p->n_head_kv,
+        .dk = p->head_dim,
+        .dv = p->head_dim_v,
+        .n_ctx = kc->n_ctx,
+        .pos0 = run->pos0,
+        .window = p->window,
+        .scale = p->scale,
+        .softcap = p->softcap,
+        .n_part = p->n_part,
+        .scratch = run->scratch,
     };
 }
 
@@ -260,7 +283,8 @@ static void attn_part_piece(const dct_op_run *run, uint32_t piece) {
     dct_attn_args args = attn_args(run);
     args.parts = run->out[0];
     range seen = parts_seen(run);
-    uint32_t n_parts = seen.end - seen.begin, row_head = piece / n_parts, kv_head = row_head % args.n_head_kv, t = row_head / args.n_head_kv;
+    uint32_t n_parts = seen.end - seen.begin, row_head = piece / n_parts, kv_head = row_head % args.n_head_kv,
+             t = row_head / args.n_head_kv;
     if (piece % n_parts == 0) clear_unseen(&args, seen, kv_head, t);
     run->kernels->attn_part(&args, kv_head, t, seen.begin + piece % n_parts);
 }
@@ -271,8 +295,16 @@ static uint32_t merge_splits(const dct_op_run *run) { return run->n == 1 ? min_u
 static void attn_merge_piece(const dct_op_run *run, uint32_t piece) {
     const dct_op_params *p = &run->op->p;
     dct_attn_args args = {
-        .n_head = p->n_head, .n_head_kv = p->n_head_kv, .dk = p->head_dim, .dv = p->head_dim_v, .pos0 = run->pos0, .window = p->window,
-        .out = run->out[0], .out_stride = value_out(run, 0)->cols, .parts = run->in[0], .n_part = p->n_part,
+        .n_head = p->n_head,
+        .n_head_kv = p->n_head_kv,
+        .dk = p->head_dim,
+        .dv = p->head_dim_v,
+        .pos0 = run->pos0,
+        .window = p->window,
+        .out = run->out[0],
+        .out_stride = value_out(run, 0)->cols,
+        .parts = run->in[0],
+        .n_part = p->n_part,
     };
     uint32_t splits = merge_splits(run);
     range heads = cut(p->n_head, splits, piece % splits);
@@ -291,7 +323,8 @@ static uint64_t element_count(const dct_op_run *run) {
 static uint64_t element_lines(const dct_op_run *run) { return dct_div_up(element_count(run), LINE_FLOATS); }
 
 static uint32_t element_pieces(const dct_op_run *run) {
-    uint32_t by_workers = pieces_of(run, element_lines(run), MIN_LINES), by_size = (uint32_t)dct_div_up(element_lines(run), MAX_LINES);
+    uint32_t by_workers = pieces_of(run, element_lines(run), MIN_LINES),
+             by_size = (uint32_t)dct_div_up(element_lines(run), MAX_LINES);
     return by_size > by_workers ? by_size : by_workers;
 }
 

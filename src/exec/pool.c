@@ -117,8 +117,8 @@ void dct_pool_stop(dct_pool *pool) {
     pool->n_workers = 1;
 }
 
-/* arg: run number, pieces. What dct_pool_run asks for stands in the pool and is read only between a claim and its finish, while the
- * run cannot end. */
+/* arg: run number, pieces. What dct_pool_run asks for stands in the pool and is read only between a claim and its finish, while
+ * the run cannot end. */
 static void take_pieces(const dct_job *job, uint32_t worker_index) {
     dct_pool *pool = job->ctx;
     uint32_t run = job->arg[0], n_pieces = job->arg[1], piece;

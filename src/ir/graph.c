@@ -12,7 +12,8 @@
 
 static const dct_op_info infos[DCT_OP_COUNT] = {
 #define DCT_IN(i) (1u << (i))
-#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, writes, row_wise, fused, meaning) {name, meaning, in_min, in_max, outs, inplace, writes, row_wise, fused},
+#define DCT_OP(NAME, name, in_min, in_max, outs, inplace, writes, row_wise, fused, meaning)                                      \
+    {name, meaning, in_min, in_max, outs, inplace, writes, row_wise, fused},
 #include "ir/ops.def"
 #undef DCT_OP
 #undef DCT_IN
@@ -65,7 +66,8 @@ uint64_t dct_value_row_bytes(const dct_value *v) {
 }
 
 /* A value without bytes yet. */
-static dct_value_id add_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows, uint32_t cols) {
+static dct_value_id add_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows,
+                              uint32_t cols) {
     if (g->status != DCT_OK) return DCT_NONE;
     dct_value *values = add_item(g, g->values, g->n_values, &g->cap_values, sizeof *values);
     if (values == NULL) return DCT_NONE;
@@ -82,13 +84,15 @@ static dct_value_id add_value(dct_graph *g, const char *name, int32_t layer, dct
     return g->n_values++;
 }
 
-dct_value_id dct_graph_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows, uint32_t cols) {
+dct_value_id dct_graph_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows,
+                             uint32_t cols) {
     dct_value_id id = add_value(g, name, layer, kind, format, rows, cols);
     if (id == DCT_NONE) return DCT_NONE;
     dct_value *v = &g->values[id];
     uint64_t bytes;
     if (!dct_mul_u64(dct_value_row_bytes(v), rows, &bytes) || !dct_align_u64(bytes, 64, &bytes)) {
-        g->status = dct_fail(&g->err, DCT_NO_FIT, "value '%s' of %u x %u elements is larger than any memory", v->name, rows, cols);
+        g->status = dct_fail(&g->err, DCT_NO_FIT, "value '%s' of %u x %u elements is larger than any memory", v->name, rows,
+                             cols);
         return DCT_NONE;
     }
     v->bytes = bytes;
@@ -145,7 +149,8 @@ dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w) {
     if (g->status != DCT_OK || !grow_weights(g)) return DCT_NONE;
     uint32_t slot = weight_slot(g, w);
     if (g->weight_index[slot] != 0) return value_of_ref(g, DCT_KIND_WEIGHT, g->weight_index[slot] - 1);
-    dct_value_id id = add_value(g, w->tensor, -1, DCT_KIND_WEIGHT, w->is_vector ? DCT_FMT_F32 : DCT_FMT_WEIGHT, w->n_rows, w->n_cols);
+    dct_value_id id = add_value(g, w->tensor, -1, DCT_KIND_WEIGHT, w->is_vector ? DCT_FMT_F32 : DCT_FMT_WEIGHT, w->n_rows,
+                                w->n_cols);
     if (id == DCT_NONE) return DCT_NONE;
     g->values[id].bytes = w->bytes;
     g->values[id].ref = g->n_weights;
@@ -159,7 +164,8 @@ dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c) {
     dct_cache *caches = add_item(g, g->caches, g->n_caches, &g->cap_caches, sizeof *caches);
     if (caches == NULL) return DCT_NONE;
     g->caches = caches;
-    dct_value_id id = add_value(g, c->is_k ? "cache_k" : "cache_v", (int32_t)c->layer, DCT_KIND_KV, DCT_FMT_KV, c->n_ctx, c->n_head_kv * c->head_dim);
+    dct_value_id id = add_value(g, c->is_k ? "cache_k" : "cache_v", (int32_t)c->layer, DCT_KIND_KV, DCT_FMT_KV, c->n_ctx,
+                                c->n_head_kv * c->head_dim);
     if (id == DCT_NONE) return DCT_NONE;
     g->values[id].bytes = c->bytes;
     g->values[id].ref = g->n_caches;
@@ -168,9 +174,10 @@ dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c) {
 }
 
 bool dct_rope_table_equal(const dct_rope_table *a, const dct_rope_table *b) {
-    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->base == b->base && a->factor == b->factor && a->scaling == b->scaling &&
-           a->orig_ctx == b->orig_ctx && a->attn_factor == b->attn_factor && a->ext_factor == b->ext_factor &&
-           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && strcmp(a->factors_tensor, b->factors_tensor) == 0;
+    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->base == b->base && a->factor == b->factor &&
+           a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && a->attn_factor == b->attn_factor &&
+           a->ext_factor == b->ext_factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
+           strcmp(a->factors_tensor, b->factors_tensor) == 0;
 }
 
 dct_value_id dct_graph_table(dct_graph *g, const dct_rope_table *t) {
@@ -300,14 +307,16 @@ dct_value_id dct_trace_linear(dct_graph *g, dct_value_id x, dct_value_id w, dct_
     return finish(g, &op, name, DCT_FMT_F32, g->values[x].rows, m);
 }
 
-dct_value_id dct_trace_rope(dct_graph *g, dct_value_id x, dct_value_id table, const dct_op_params *p, int32_t layer, const char *name) {
+dct_value_id dct_trace_rope(dct_graph *g, dct_value_id x, dct_value_id table, const dct_op_params *p, int32_t layer,
+                            const char *name) {
     if (!ready(g, x, table)) return DCT_NONE;
     dct_op op = op_of_3(DCT_OP_ROPE, layer, x, table, g->pos);
     op.p = *p;
     return finish_like(g, &op, name, DCT_FMT_F32, x);
 }
 
-void dct_trace_kv_store(dct_graph *g, dct_value_id k, dct_value_id v, dct_value_id kc, dct_value_id vc, const dct_op_params *p, int32_t layer) {
+void dct_trace_kv_store(dct_graph *g, dct_value_id k, dct_value_id v, dct_value_id kc, dct_value_id vc, const dct_op_params *p,
+                        int32_t layer) {
     if (!ready(g, k, v) || !ready(g, kc, vc)) return;
     dct_op op = op_of_3(DCT_OP_KV_STORE, layer, k, v, kc);
     op.n_in = 4;
@@ -316,12 +325,15 @@ void dct_trace_kv_store(dct_graph *g, dct_value_id k, dct_value_id v, dct_value_
     dct_graph_op(g, &op);
 }
 
-dct_value_id dct_trace_attn(dct_graph *g, dct_value_id q, dct_value_id kc, dct_value_id vc, const dct_op_params *p, bool split, int32_t layer, const char *name) {
+dct_value_id dct_trace_attn(dct_graph *g, dct_value_id q, dct_value_id kc, dct_value_id vc, const dct_op_params *p, bool split,
+                            int32_t layer, const char *name) {
     if (!ready(g, q, kc) || !ready(g, q, vc)) return DCT_NONE;
     uint32_t rows = g->values[q].rows;
     uint64_t cols = (uint64_t)p->n_head * p->head_dim_v, part_cols;
-    if (!dct_mul_u64((uint64_t)p->n_head * p->n_part, (uint64_t)p->head_dim_v + 2, &part_cols) || part_cols > UINT32_MAX || cols > UINT32_MAX) {
-        g->status = dct_fail(&g->err, DCT_NO_FIT, "attention of %u heads of %u over %u parts is too large", p->n_head, p->head_dim_v, p->n_part);
+    if (!dct_mul_u64((uint64_t)p->n_head * p->n_part, (uint64_t)p->head_dim_v + 2, &part_cols) || part_cols > UINT32_MAX ||
+        cols > UINT32_MAX) {
+        g->status = dct_fail(&g->err, DCT_NO_FIT, "attention of %u heads of %u over %u parts is too large", p->n_head,
+                             p->head_dim_v, p->n_part);
         return DCT_NONE;
     }
     dct_op op = op_of_3(split ? DCT_OP_ATTN_PART : DCT_OP_ATTN, layer, q, kc, vc);
@@ -370,7 +382,8 @@ uint64_t dct_op_scratch_bytes(const dct_graph *g, const dct_op *op) {
             uint32_t rows = g->values[op->in[0]].rows;
             return 2 * (uint64_t)rows * DCT_TILE_ROWS * dct_glu_tiles(rows) * sizeof(float);
         }
-        case DCT_OP_NORM_QUANT: return dct_round_up((uint64_t)g->values[op->in[0]].cols * sizeof(float), 64); /* one row, normed */
+        case DCT_OP_NORM_QUANT:
+            return dct_round_up((uint64_t)g->values[op->in[0]].cols * sizeof(float), 64); /* one row, normed */
         default: return 0;
     }
 }

@@ -21,7 +21,9 @@ typedef uint32_t dct_op_id;
 typedef enum dct_phase_kind { DCT_PHASE_PREFILL, DCT_PHASE_DECODE } dct_phase_kind;
 typedef enum dct_logits_mode { DCT_LOGITS_LAST, DCT_LOGITS_ALL, DCT_LOGITS_NONE } dct_logits_mode;
 
-typedef enum dct_kind { DCT_KIND_WEIGHT, DCT_KIND_KV, DCT_KIND_PERSISTENT, DCT_KIND_INTERMEDIATE, DCT_KIND_INPUT, DCT_KIND_OUTPUT } dct_kind;
+typedef enum dct_kind {
+    DCT_KIND_WEIGHT, DCT_KIND_KV, DCT_KIND_PERSISTENT, DCT_KIND_INTERMEDIATE, DCT_KIND_INPUT, DCT_KIND_OUTPUT
+} dct_kind;
 
 /* How the elements of a value lie in memory. */
 typedef enum dct_format {
@@ -43,7 +45,9 @@ typedef enum dct_op_kind {
 enum { DCT_OP_MAX_IN = 9, DCT_OP_MAX_OUT = 3, DCT_NAME_BYTES = 48 };
 
 typedef enum dct_act { DCT_ACT_SILU, DCT_ACT_GELU_TANH } dct_act;
-typedef enum dct_rope_style { DCT_ROPE_NORM, DCT_ROPE_NEOX, DCT_ROPE_MROPE } dct_rope_style; /* pairs (2i,2i+1) | (i,i+n/2) | NEOX with sections */
+typedef enum dct_rope_style {
+    DCT_ROPE_NORM, DCT_ROPE_NEOX, DCT_ROPE_MROPE
+} dct_rope_style; /* pairs (2i,2i+1) | (i,i+n/2) | NEOX with sections */
 
 /* A weight as ops use it: a range of output rows of a file's tensor (phi3 splits fused tensors), in packed form. The same
  * (tensor, rows) is one weight however many ops read it (tied embeddings are stored once). */
@@ -155,7 +159,8 @@ dct_value_id dct_graph_input_i32(dct_graph *g, const char *name, uint32_t rows, 
 dct_value_id dct_graph_weight(dct_graph *g, const dct_weight *w); /* finds an equal one first */
 dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c);
 dct_value_id dct_graph_table(dct_graph *g, const dct_rope_table *t); /* finds an equal one first */
-dct_value_id dct_graph_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows, uint32_t cols);
+dct_value_id dct_graph_value(dct_graph *g, const char *name, int32_t layer, dct_kind kind, dct_format format, uint32_t rows,
+                             uint32_t cols);
 
 /* Makes a value the phase's output: its kind becomes DCT_KIND_OUTPUT and g->logits names it. */
 void dct_graph_output(dct_graph *g, dct_value_id id);
@@ -168,10 +173,13 @@ dct_op_id dct_graph_op(dct_graph *g, const dct_op *op);
 dct_value_id dct_trace_embed(dct_graph *g, dct_value_id ids, dct_value_id w, float scale, const char *name);
 dct_value_id dct_trace_rms_norm(dct_graph *g, dct_value_id x, dct_value_id w, float eps, int32_t layer, const char *name);
 dct_value_id dct_trace_linear(dct_graph *g, dct_value_id x, dct_value_id w, dct_value_id b, int32_t layer, const char *name);
-dct_value_id dct_trace_rope(dct_graph *g, dct_value_id x, dct_value_id table, const dct_op_params *p, int32_t layer, const char *name);
-void dct_trace_kv_store(dct_graph *g, dct_value_id k, dct_value_id v, dct_value_id kc, dct_value_id vc, const dct_op_params *p, int32_t layer);
+dct_value_id dct_trace_rope(dct_graph *g, dct_value_id x, dct_value_id table, const dct_op_params *p, int32_t layer,
+                            const char *name);
+void dct_trace_kv_store(dct_graph *g, dct_value_id k, dct_value_id v, dct_value_id kc, dct_value_id vc, const dct_op_params *p,
+                        int32_t layer);
 /* ATTN, or ATTN_PART + ATTN_MERGE when `split`. */
-dct_value_id dct_trace_attn(dct_graph *g, dct_value_id q, dct_value_id kc, dct_value_id vc, const dct_op_params *p, bool split, int32_t layer, const char *name);
+dct_value_id dct_trace_attn(dct_graph *g, dct_value_id q, dct_value_id kc, dct_value_id vc, const dct_op_params *p, bool split,
+                            int32_t layer, const char *name);
 dct_value_id dct_trace_glu(dct_graph *g, dct_value_id gate, dct_value_id up, dct_act act, int32_t layer, const char *name);
 dct_value_id dct_trace_add(dct_graph *g, dct_value_id a, dct_value_id b, int32_t layer, const char *name);
 dct_value_id dct_trace_last_row(dct_graph *g, dct_value_id x, const char *name);

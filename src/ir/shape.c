@@ -44,12 +44,14 @@ DCT_PRINTF(2, 3) static dct_status refuse(const subject *s, const char *format, 
 static bool has_in(const subject *s, uint32_t i) { return i < s->op->n_in && s->op->in[i] != DCT_NONE; }
 static bool has_out(const subject *s, uint32_t i) { return i < s->op->n_out && s->op->out[i] != DCT_NONE; }
 
-static dct_status shape_is(const subject *s, const char *what, uint32_t i, dct_value_id id, dct_format format, uint64_t rows, uint64_t cols) {
+static dct_status shape_is(const subject *s, const char *what, uint32_t i, dct_value_id id, dct_format format, uint64_t rows,
+                           uint64_t cols) {
     const dct_value *v = &s->g->values[id];
-    if (v->format != format) return refuse(s, "%s %u '%s' has format %d, expected %d", what, i, v->name, (int)v->format, (int)format);
+    if (v->format != format)
+        return refuse(s, "%s %u '%s' has format %d, expected %d", what, i, v->name, (int)v->format, (int)format);
     if (v->rows != rows || v->cols != cols) {
-        return refuse(s, "%s %u '%s' is [%u, %u], expected [%llu, %llu]", what, i, v->name, v->rows, v->cols, (unsigned long long)rows,
-                      (unsigned long long)cols);
+        return refuse(s, "%s %u '%s' is [%u, %u], expected [%llu, %llu]", what, i, v->name, v->rows, v->cols,
+                      (unsigned long long)rows, (unsigned long long)cols);
     }
     return DCT_OK;
 }
@@ -68,7 +70,8 @@ static dct_status out_is(const subject *s, uint32_t i, dct_format format, uint64
 static dct_status in_any(const subject *s, uint32_t i, dct_format format, const dct_value **v) {
     if (!has_in(s, i)) return refuse(s, "input %u is absent", i);
     *v = &s->g->values[s->op->in[i]];
-    if ((*v)->format != format) return refuse(s, "input %u '%s' has format %d, expected %d", i, (*v)->name, (int)(*v)->format, (int)format);
+    if ((*v)->format != format)
+        return refuse(s, "input %u '%s' has format %d, expected %d", i, (*v)->name, (int)(*v)->format, (int)format);
     return DCT_OK;
 }
 
@@ -95,7 +98,8 @@ static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_ca
     uint32_t dim = is_k ? s->op->p.head_dim : s->op->p.head_dim_v;
     if (c->is_k != is_k) return refuse(s, "input %u '%s' is the wrong one of K and V", i, v->name);
     if (c->n_head_kv != s->op->p.n_head_kv || c->head_dim != dim) {
-        return refuse(s, "input %u '%s' holds %u heads of %u, expected %u of %u", i, v->name, c->n_head_kv, c->head_dim, s->op->p.n_head_kv, dim);
+        return refuse(s, "input %u '%s' holds %u heads of %u, expected %u of %u", i, v->name, c->n_head_kv, c->head_dim,
+                      s->op->p.n_head_kv, dim);
     }
     *cache = c;
     return DCT_OK;
@@ -104,7 +108,8 @@ static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_ca
 /* Ops that speak of the run's n rows at pos0 (caches, the last row) must be given as many as the phase has: n is at most that. */
 static dct_status in_all_rows(const subject *s, uint32_t i, const dct_value **v) {
     TRY(in_any(s, i, DCT_FMT_F32, v));
-    if ((*v)->rows != s->g->rows) return refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
+    if ((*v)->rows != s->g->rows)
+        return refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
     return DCT_OK;
 }
 
@@ -190,8 +195,10 @@ static dct_status check_rotation(const subject *s, uint32_t i, uint32_t rows) {
     const dct_value *table;
     TRY(in_any(s, i, DCT_FMT_F32, &table));
     if (table->kind != DCT_KIND_PERSISTENT) return refuse(s, "input %u '%s' is not a rotary table", i, table->name);
-    if (p->n_rot == 0 || p->n_rot % 2 != 0 || p->n_rot > p->head_dim) return refuse(s, "rotates %u of %u elements", p->n_rot, p->head_dim);
-    if (table->cols != p->n_rot) return refuse(s, "table '%s' is for %u elements, expected %u", table->name, table->cols, p->n_rot);
+    if (p->n_rot == 0 || p->n_rot % 2 != 0 || p->n_rot > p->head_dim)
+        return refuse(s, "rotates %u of %u elements", p->n_rot, p->head_dim);
+    if (table->cols != p->n_rot)
+        return refuse(s, "table '%s' is for %u elements, expected %u", table->name, table->cols, p->n_rot);
     if (p->rope_style > DCT_ROPE_MROPE) return refuse(s, "rotation style %d is unknown", (int)p->rope_style);
     for (int k = 0; k < 4; k++) {
         if (p->sections[k] < 0) return refuse(s, "section %d is negative", k);
@@ -265,7 +272,8 @@ static dct_status check_attn(const subject *s) {
     TRY(in_cache(s, 2, false, &vc));
     if (kc->n_ctx != vc->n_ctx) return refuse(s, "K and V caches hold %u and %u positions", kc->n_ctx, vc->n_ctx);
     if (s->op->kind == DCT_OP_ATTN) return out_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim_v);
-    if (p->n_part != dct_div_up(kc->n_ctx, DCT_PART_POSITIONS)) return refuse(s, "%u parts for %u positions", p->n_part, kc->n_ctx);
+    if (p->n_part != dct_div_up(kc->n_ctx, DCT_PART_POSITIONS))
+        return refuse(s, "%u parts for %u positions", p->n_part, kc->n_ctx);
     return out_is(s, 0, DCT_FMT_F32, q->rows, part_cols(p));
 }
 
@@ -283,7 +291,8 @@ static dct_status check_pair(const subject *s) {
     const dct_value *a;
     TRY(in_any(s, 0, DCT_FMT_F32, &a));
     TRY(in_is(s, 1, DCT_FMT_F32, a->rows, a->cols));
-    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_GELU_TANH) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_GELU_TANH)
+        return refuse(s, "activation %d is unknown", (int)s->op->p.act);
     return out_is(s, 0, DCT_FMT_F32, a->rows, a->cols);
 }
 
@@ -332,20 +341,23 @@ static dct_status check_wiring(const subject *s) {
     const dct_op *op = s->op;
     if ((uint32_t)op->kind >= DCT_OP_COUNT) return refuse(s, "unknown kind %d", (int)op->kind);
     const dct_op_info *info = dct_op_info_of(op->kind);
-    if (op->n_in < info->in_min || op->n_in > info->in_max) return refuse(s, "%u inputs, expected %u to %u", op->n_in, info->in_min, info->in_max);
+    if (op->n_in < info->in_min || op->n_in > info->in_max)
+        return refuse(s, "%u inputs, expected %u to %u", op->n_in, info->in_min, info->in_max);
     if (op->n_out > info->n_out) return refuse(s, "%u outputs, expected %u", op->n_out, info->n_out);
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (op->in[i] == DCT_NONE) continue;
         if (op->in[i] >= s->g->n_values) return refuse(s, "input %u is value %u of %u", i, op->in[i], s->g->n_values);
         const dct_value *v = &s->g->values[op->in[i]];
         bool made = v->kind == DCT_KIND_INTERMEDIATE || v->kind == DCT_KIND_OUTPUT;
-        if (made && (v->producer == DCT_NONE || v->producer >= s->id)) return refuse(s, "input %u '%s' is read before it is defined", i, v->name);
+        if (made && (v->producer == DCT_NONE || v->producer >= s->id))
+            return refuse(s, "input %u '%s' is read before it is defined", i, v->name);
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (op->out[i] == DCT_NONE) continue;
         if (op->out[i] >= s->g->n_values) return refuse(s, "output %u is value %u of %u", i, op->out[i], s->g->n_values);
         const dct_value *v = &s->g->values[op->out[i]];
-        if (v->kind != DCT_KIND_INTERMEDIATE && v->kind != DCT_KIND_OUTPUT) return refuse(s, "output %u '%s' is not a value that ops make", i, v->name);
+        if (v->kind != DCT_KIND_INTERMEDIATE && v->kind != DCT_KIND_OUTPUT)
+            return refuse(s, "output %u '%s' is not a value that ops make", i, v->name);
         if (v->producer != s->id) return refuse(s, "output %u '%s' is produced elsewhere (op %u)", i, v->name, v->producer);
         for (uint32_t j = 0; j < i; j++) {
             if (op->out[j] == op->out[i]) return refuse(s, "output %u '%s' is produced twice", i, v->name);
@@ -360,7 +372,8 @@ static dct_status check_overwritten(const subject *s, dct_value_id id) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->op->n_in; i++) n += s->op->in[i] == id;
     if (n != 1) return refuse(s, "overwrites '%s', which is another of its inputs too", name);
-    if (s->uses[id].last_read > s->id) return refuse(s, "'%s' is read by op %u after it was overwritten", name, s->uses[id].last_read);
+    if (s->uses[id].last_read > s->id)
+        return refuse(s, "'%s' is read by op %u after it was overwritten", name, s->uses[id].last_read);
     return DCT_OK;
 }
 
@@ -373,7 +386,8 @@ static dct_status check_alias(const subject *s, uint32_t i) {
         return refuse(s, "output '%s' may not lie in the bytes of value %u", out->name, out->alias_of);
     }
     const dct_value *in = &s->g->values[out->alias_of];
-    if (in->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "'%s' would overwrite '%s', which is no intermediate", out->name, in->name);
+    if (in->kind != DCT_KIND_INTERMEDIATE)
+        return refuse(s, "'%s' would overwrite '%s', which is no intermediate", out->name, in->name);
     if (in->bytes != out->bytes) return refuse(s, "'%s' and '%s' differ in size", out->name, in->name);
     return check_overwritten(s, out->alias_of);
 }
@@ -396,7 +410,8 @@ static dct_status check_caches_stored(const subject *s) {
     if (s->op->kind != DCT_OP_ATTN && s->op->kind != DCT_OP_ATTN_PART) return DCT_OK;
     for (uint32_t i = 1; i <= 2; i++) {
         dct_op_id stored = s->uses[s->op->in[i]].first_write;
-        if (stored == DCT_NONE || stored > s->id) return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
+        if (stored == DCT_NONE || stored > s->id)
+            return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
     }
     return DCT_OK;
 }
@@ -438,7 +453,8 @@ static dct_status check_weight(const dct_graph *g, const dct_value *v, dct_err *
 static dct_status check_cache(const dct_graph *g, const dct_value *v, dct_err *err) {
     if (v->ref >= g->n_caches) return dct_fail(err, DCT_BUG, "value '%s' is cache %u of %u", v->name, v->ref, g->n_caches);
     const dct_cache *c = &g->caches[v->ref];
-    if (v->format != DCT_FMT_KV || (uint32_t)c->type >= DCT_TYPE_COUNT || v->rows != c->n_ctx || v->cols != (uint64_t)c->n_head_kv * c->head_dim) {
+    if (v->format != DCT_FMT_KV || (uint32_t)c->type >= DCT_TYPE_COUNT || v->rows != c->n_ctx ||
+        v->cols != (uint64_t)c->n_head_kv * c->head_dim) {
         return dct_fail(err, DCT_BUG, "value '%s' does not agree with its cache", v->name);
     }
     return DCT_OK;
@@ -448,7 +464,8 @@ static dct_status check_table(const dct_graph *g, const dct_value *v, dct_err *e
     if (v->ref == DCT_NONE) return DCT_OK; /* persistent, but no table */
     if (v->ref >= g->n_tables) return dct_fail(err, DCT_BUG, "value '%s' is table %u of %u", v->name, v->ref, g->n_tables);
     const dct_rope_table *t = &g->tables[v->ref];
-    if (v->format != DCT_FMT_F32 || v->rows != t->n_ctx || v->cols != t->n_rot || memchr(t->factors_tensor, '\0', sizeof t->factors_tensor) == NULL) {
+    if (v->format != DCT_FMT_F32 || v->rows != t->n_ctx || v->cols != t->n_rot ||
+        memchr(t->factors_tensor, '\0', sizeof t->factors_tensor) == NULL) {
         return dct_fail(err, DCT_BUG, "value '%s' does not agree with its table", v->name);
     }
     return DCT_OK;
@@ -465,14 +482,16 @@ static dct_status check_value(const dct_graph *g, dct_value_id id, dct_err *err)
     if (made ? v->producer >= g->n_ops : v->producer != DCT_NONE || v->alias_of != DCT_NONE) {
         return dct_fail(err, DCT_BUG, "value '%s' has producer %u of %u ops", v->name, v->producer, g->n_ops);
     }
-    if ((v->format == DCT_FMT_WEIGHT) && v->kind != DCT_KIND_WEIGHT) return dct_fail(err, DCT_BUG, "value '%s' is not a weight", v->name);
+    if ((v->format == DCT_FMT_WEIGHT) && v->kind != DCT_KIND_WEIGHT)
+        return dct_fail(err, DCT_BUG, "value '%s' is not a weight", v->name);
     if ((v->format == DCT_FMT_KV) && v->kind != DCT_KIND_KV) return dct_fail(err, DCT_BUG, "value '%s' is not a cache", v->name);
     if (v->kind == DCT_KIND_WEIGHT) TRY(check_weight(g, v, err));
     if (v->kind == DCT_KIND_KV) TRY(check_cache(g, v, err));
     if (v->kind == DCT_KIND_PERSISTENT) TRY(check_table(g, v, err));
     uint64_t bytes;
     if (!expected_bytes(g, v, &bytes) || v->bytes != bytes) {
-        return dct_fail(err, DCT_BUG, "value '%s' of [%u, %u] cannot have %llu bytes", v->name, v->rows, v->cols, (unsigned long long)v->bytes);
+        return dct_fail(err, DCT_BUG, "value '%s' of [%u, %u] cannot have %llu bytes", v->name, v->rows, v->cols,
+                        (unsigned long long)v->bytes);
     }
     return DCT_OK;
 }

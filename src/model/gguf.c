@@ -49,14 +49,16 @@ static dct_status integer_of(const dct_meta *meta, uint64_t max, uint64_t *out, 
     default: return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is not an integer", key.text);
     }
     if (*out <= max) return DCT_OK;
-    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %llu)", key.text, (unsigned long long)max);
+    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %llu)", key.text,
+                       (unsigned long long)max);
 }
 
 /* Keys that change how the file is read. */
 static dct_status note_key(gguf_part *part, const dct_meta *meta, dct_err *err) {
     if (dct_str_eq_z(meta->key, "general.alignment")) {
         if (meta->type != DCT_META_U32) {
-            return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key 'general.alignment' has type %d (4, u32, expected)", (int)meta->type);
+            return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key 'general.alignment' has type %d (4, u32, expected)",
+                               (int)meta->type);
         }
         part->alignment = meta->as.u;
         if (dct_is_pow2(part->alignment) && part->alignment <= MAX_ALIGNMENT) return DCT_OK;
@@ -86,7 +88,8 @@ static dct_status read_meta(gguf_part *part, dct_meta *keep, dct_err *err) {
 }
 
 /* Opens a file and brings its header into the arena. */
-static dct_status load_part(dct_model *model, uint32_t number, const char *path, uint8_t *window, dct_arena *arena, gguf_part *part, dct_err *err) {
+static dct_status load_part(dct_model *model, uint32_t number, const char *path, uint8_t *window, dct_arena *arena,
+                            gguf_part *part, dct_err *err) {
     dct_file *file = &model->files[number];
     memset(part, 0, sizeof *part);
     dct_status status = dct_file_open(file, path, err);
@@ -120,8 +123,8 @@ static dct_status shape_of(const dct_gguf_info *info, dct_tensor *tensor, dct_er
     dct_gguf_quoted name = dct_gguf_quote(info->name);
     const char *type_name;
     if (!dct_dtype_of_ggml_id(info->ggml_type, &tensor->type, &type_name)) {
-        return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s' has type %s%s(id %u), which is not supported", name.text,
-                           type_name != NULL ? type_name : "", type_name != NULL ? " " : "", info->ggml_type);
+        return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s' has type %s%s(id %u), which is not supported",
+                           name.text, type_name != NULL ? type_name : "", type_name != NULL ? " " : "", info->ggml_type);
     }
     tensor->name = info->name;
     tensor->n_dims = info->n_dims;
@@ -129,13 +132,16 @@ static dct_status shape_of(const dct_gguf_info *info, dct_tensor *tensor, dct_er
     tensor->n_elems = 1;
     for (uint32_t i = 0; i < DCT_MAX_DIMS; i++) {
         tensor->ne[i] = info->ne[i];
-        if (info->ne[i] == 0) return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': dimension %u is 0", name.text, i);
+        if (info->ne[i] == 0)
+            return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': dimension %u is 0", name.text, i);
         if (!dct_mul_u64(tensor->n_elems, info->ne[i], &tensor->n_elems) || tensor->n_elems > INT64_MAX) {
-            return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': the product of its dimensions overflows", name.text);
+            return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': the product of its dimensions overflows",
+                               name.text);
         }
     }
     if (info->ne[0] % dct_dtype_block_elems(tensor->type) != 0) {
-        return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': rows of %llu elements are not whole blocks of %s (%u)", name.text,
+        return dct_fail_at(err, DCT_BAD_FILE, info->info_offset,
+                           "tensor '%s': rows of %llu elements are not whole blocks of %s (%u)", name.text,
                            (unsigned long long)info->ne[0], dct_dtype_name(tensor->type), dct_dtype_block_elems(tensor->type));
     }
     if (!dct_dtype_row_bytes(tensor->type, tensor->n_elems, &tensor->bytes) || tensor->bytes > INT64_MAX) {
@@ -145,16 +151,19 @@ static dct_status shape_of(const dct_gguf_info *info, dct_tensor *tensor, dct_er
 }
 
 /* `expected` is where the data of the next tensor must begin in the section; moves on behind this tensor. */
-static dct_status place(const gguf_part *part, const dct_gguf_info *info, uint64_t data_at, uint64_t *expected, dct_tensor *tensor, dct_err *err) {
+static dct_status place(const gguf_part *part, const dct_gguf_info *info, uint64_t data_at, uint64_t *expected,
+                        dct_tensor *tensor, dct_err *err) {
     dct_gguf_quoted name = dct_gguf_quote(info->name);
     if (info->offset != *expected) {
-        const char *why = info->offset % part->alignment != 0 ? "is not aligned" : info->offset < *expected ? "overlaps another tensor" : "leaves a hole";
+        const char *why = info->offset % part->alignment != 0 ? "is not aligned"
+                          : info->offset < *expected          ? "overlaps another tensor"
+                                                              : "leaves a hole";
         return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': data offset %llu %s (%llu expected)", name.text,
                            (unsigned long long)info->offset, why, (unsigned long long)*expected);
     }
     uint64_t end;
-    if (!dct_add_u64(data_at, info->offset, &tensor->offset) || !dct_add_u64(tensor->offset, tensor->bytes, &end) || end > INT64_MAX ||
-        !dct_align_u64(*expected + tensor->bytes, part->alignment, expected)) {
+    if (!dct_add_u64(data_at, info->offset, &tensor->offset) || !dct_add_u64(tensor->offset, tensor->bytes, &end) ||
+        end > INT64_MAX || !dct_align_u64(*expected + tensor->bytes, part->alignment, expected)) {
         return dct_fail_at(err, DCT_BAD_FILE, info->info_offset, "tensor '%s': offset and size overflow", name.text);
     }
     return DCT_OK;
@@ -184,8 +193,8 @@ static dct_status keep_tensors(dct_model *model, const gguf_part *parts, dct_are
     uint64_t n = 0;
     for (uint32_t p = 0; p < model->n_parts; p++) n += parts[p].head.n_tensors;
     if (n > INT32_MAX / 2 || (model->n_parts > 1 && parts[0].split_tensors != 0 && parts[0].split_tensors != n)) {
-        return dct_fail(err, DCT_BAD_FILE, "the parts hold %llu tensors, key 'split.tensors.count' says %llu", (unsigned long long)n,
-                        (unsigned long long)parts[0].split_tensors);
+        return dct_fail(err, DCT_BAD_FILE, "the parts hold %llu tensors, key 'split.tensors.count' says %llu",
+                        (unsigned long long)n, (unsigned long long)parts[0].split_tensors);
     }
     dct_status made = dct_record_new_tensors(model, (uint32_t)n, arena, err);
     if (made != DCT_OK) return made;
@@ -271,7 +280,9 @@ dct_status dct_gguf_open(dct_model *model, dct_arena *arena, dct_err *err) {
 dct_status dct_gguf_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
     gguf_part part = {.bytes = bytes, .file_bytes = n};
     dct_status status = skim(dct_gguf_scan_bytes(bytes, n), &part.n_bytes, err);
-    if (status == DCT_OK) status = dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head, err);
+    if (status == DCT_OK)
+        status = dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head,
+                                    err);
     if (status == DCT_OK) status = keep_meta(model, &part, arena, err);
     if (status == DCT_OK && part.split_count > 1) {
         status = dct_fail(err, DCT_BAD_FILE, "part of a split model, which bytes in memory cannot be (key 'split.count')");

@@ -71,7 +71,10 @@ static dct_status scan_uint(dct_gguf_scan *s, uint32_t n, const char *what, uint
     uint8_t u8 = 0;
     uint16_t u16 = 0;
     uint32_t u32 = 0;
-    bool ok = n == 1 ? dct_read_u8(&s->r, &u8) : n == 2 ? dct_read_u16(&s->r, &u16) : n == 4 ? dct_read_u32(&s->r, &u32) : dct_read_u64(&s->r, out);
+    bool ok = n == 1   ? dct_read_u8(&s->r, &u8)
+              : n == 2 ? dct_read_u16(&s->r, &u16)
+              : n == 4 ? dct_read_u32(&s->r, &u32)
+                       : dct_read_u64(&s->r, out);
     if (!ok) return cut_off(s, what, err);
     if (n != 8) *out = (uint64_t)u8 | u16 | u32;
     return DCT_OK;
@@ -90,7 +93,8 @@ static dct_status scan_name(dct_gguf_scan *s, uint64_t max, const char *what, dc
     dct_status status = scan_uint(s, 8, what, &n, err);
     if (status != DCT_OK) return status;
     if (n == 0 || n > max) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset, "%s has %llu bytes (1 to %llu expected)", what, (unsigned long long)n, (unsigned long long)max);
+        return dct_fail_at(err, DCT_BAD_FILE, offset, "%s has %llu bytes (1 to %llu expected)", what, (unsigned long long)n,
+                           (unsigned long long)max);
     }
     status = need(s, n, what, err);
     if (status != DCT_OK) return status;
@@ -117,20 +121,20 @@ dct_status dct_gguf_scan_head(dct_gguf_scan *s, dct_gguf_head *head, dct_err *er
         head->version = __builtin_bswap32(head->version);
     }
     if (head->version != 3 && (head->version != 2 || head->big_endian)) {
-        return dct_fail_at(err, DCT_BAD_FILE, 4, "GGUF version %u%s is not supported (2, and 3 in either byte order, are)", head->version,
-                           head->big_endian ? " big-endian" : "");
+        return dct_fail_at(err, DCT_BAD_FILE, 4, "GGUF version %u%s is not supported (2, and 3 in either byte order, are)",
+                           head->version, head->big_endian ? " big-endian" : "");
     }
 
     status = scan_uint(s, 8, "the tensor count", &head->n_tensors, err);
     if (status == DCT_OK) status = scan_uint(s, 8, "the metadata count", &head->n_meta, err);
     if (status != DCT_OK) return status;
     if (head->n_tensors > left(s) / MIN_INFO) {
-        return dct_fail_at(err, DCT_BAD_FILE, 8, "%llu tensors cannot be described in %llu bytes", (unsigned long long)head->n_tensors,
-                           (unsigned long long)left(s));
+        return dct_fail_at(err, DCT_BAD_FILE, 8, "%llu tensors cannot be described in %llu bytes",
+                           (unsigned long long)head->n_tensors, (unsigned long long)left(s));
     }
     if (head->n_meta > left(s) / MIN_META) {
-        return dct_fail_at(err, DCT_BAD_FILE, 16, "%llu metadata pairs cannot stand in %llu bytes", (unsigned long long)head->n_meta,
-                           (unsigned long long)left(s));
+        return dct_fail_at(err, DCT_BAD_FILE, 16, "%llu metadata pairs cannot stand in %llu bytes",
+                           (unsigned long long)head->n_meta, (unsigned long long)left(s));
     }
     return DCT_OK;
 }
@@ -140,8 +144,8 @@ static dct_status scan_string(dct_gguf_scan *s, const char *key, dct_str *out, d
     dct_status status = scan_uint(s, 8, key, &n, err);
     if (status != DCT_OK) return status;
     if (n > left(s)) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset, "key '%s': a string of %llu bytes where %llu are left", key, (unsigned long long)n,
-                           (unsigned long long)left(s));
+        return dct_fail_at(err, DCT_BAD_FILE, offset, "key '%s': a string of %llu bytes where %llu are left", key,
+                           (unsigned long long)n, (unsigned long long)left(s));
     }
     const void *at;
     status = pass(s, n, key, &at, err);
@@ -221,8 +225,8 @@ dct_status dct_gguf_scan_meta(dct_gguf_scan *s, uint64_t number, dct_meta *meta,
     status = scan_u32(s, key.text, &type, err);
     if (status != DCT_OK) return status;
     if (type > DCT_META_F64) {
-        return dct_fail_at(err, DCT_BAD_FILE, type_offset, "key '%s': unknown value type %u (pair %llu, begins at byte %llu)", key.text, type,
-                           (unsigned long long)number, (unsigned long long)begin);
+        return dct_fail_at(err, DCT_BAD_FILE, type_offset, "key '%s': unknown value type %u (pair %llu, begins at byte %llu)",
+                           key.text, type, (unsigned long long)number, (unsigned long long)begin);
     }
     meta->type = (dct_meta_type)type;
     meta->offset = dct_reader_offset(&s->r);
@@ -242,8 +246,8 @@ dct_status dct_gguf_scan_info(dct_gguf_scan *s, uint64_t number, dct_gguf_info *
     status = scan_u32(s, name.text, &info->n_dims, err);
     if (status != DCT_OK) return status;
     if (info->n_dims == 0 || info->n_dims > DCT_MAX_DIMS) {
-        return dct_fail_at(err, DCT_BAD_FILE, dims_offset, "tensor '%s' (number %llu) has %u dimensions (1 to 4 expected)", name.text,
-                           (unsigned long long)number, info->n_dims);
+        return dct_fail_at(err, DCT_BAD_FILE, dims_offset, "tensor '%s' (number %llu) has %u dimensions (1 to 4 expected)",
+                           name.text, (unsigned long long)number, info->n_dims);
     }
     for (uint32_t i = 0; i < DCT_MAX_DIMS; i++) info->ne[i] = 1;
     for (uint32_t i = 0; i < info->n_dims; i++) {

@@ -1,6 +1,7 @@
 /* model/gguf_scan: the grammar of a GGUF header, one record at a time.
  *
- *     "GGUF" version n_tensors n_meta | n_meta x (key, type, value) | n_tensors x (name, n_dims, ne, type, offset) | padding, data
+ *     "GGUF" version n_tensors n_meta | n_meta x (key, type, value) | n_tensors x (name, n_dims, ne, type, offset)
+ *     | padding, data
  *
  * A scan runs over a header in memory, or over a file through a window of fixed size. The second way remembers nothing and is how
  * the size of a header is found before any memory is taken for it. Both are the same code, so they refuse the same files. Every

@@ -27,7 +27,8 @@ typedef struct hf_dir {
 
 static dct_status path_of(const hf_dir *d, dct_str name, char out[MAX_PATH]) {
     int n = snprintf(out, MAX_PATH, "%s/%.*s", d->model->path, (int)name.len, name.ptr);
-    return n < 0 || n >= MAX_PATH ? dct_fail(d->err, DCT_BAD_FILE, "the path of '%s' is too long", dct_gguf_quote(name).text) : DCT_OK;
+    return n < 0 || n >= MAX_PATH ? dct_fail(d->err, DCT_BAD_FILE, "the path of '%s' is too long", dct_gguf_quote(name).text)
+                                  : DCT_OK;
 }
 
 /* A file as one text in the arena; {NULL, 0} when there is none. */
@@ -39,8 +40,11 @@ static dct_status read_text(hf_dir *d, const char *name, uint64_t max, dct_str *
     status = dct_file_open(&file, path, d->err);
     if (status != DCT_OK) return status;
     char *bytes = NULL;
-    if (file.bytes > max) status = dct_fail(d->err, DCT_BAD_FILE, "%s: %llu bytes (at most %llu)", path, (unsigned long long)file.bytes, (unsigned long long)max);
-    if (status == DCT_OK && (bytes = dct_arena_alloc(d->arena, file.bytes + 1)) == NULL) status = dct_fail_memory(d->err, d->arena, name);
+    if (file.bytes > max)
+        status = dct_fail(d->err, DCT_BAD_FILE, "%s: %llu bytes (at most %llu)", path, (unsigned long long)file.bytes,
+                          (unsigned long long)max);
+    if (status == DCT_OK && (bytes = dct_arena_alloc(d->arena, file.bytes + 1)) == NULL)
+        status = dct_fail_memory(d->err, d->arena, name);
     if (status == DCT_OK) status = dct_file_read_at(&file, 0, bytes, file.bytes, d->err);
     dct_file_close(&file);
     if (status != DCT_OK) return status;
@@ -76,7 +80,8 @@ static dct_status read_texts(hf_dir *d) {
 
 /* A plain name of this directory. */
 static bool is_plain_name(dct_str name) {
-    return name.len > 0 && name.len < 256 && memchr(name.ptr, '/', name.len) == NULL && memchr(name.ptr, '\0', name.len) == NULL && name.ptr[0] != '.';
+    return name.len > 0 && name.len < 256 && memchr(name.ptr, '/', name.len) == NULL &&
+           memchr(name.ptr, '\0', name.len) == NULL && name.ptr[0] != '.';
 }
 
 static dct_status bad_index(const hf_dir *d, dct_json at, const char *why) {
@@ -162,7 +167,8 @@ static dct_status check_index(hf_dir *d, dct_json map) {
     uint32_t size = dct_name_index_size(d->n_tensors), *index = dct_arena_array(d->arena, size, sizeof *index);
     uint64_t seed = d->hash;
     if (index == NULL) return dct_fail_memory(d->err, d->arena, "the names of tensors");
-    for (uint32_t i = 0; i < d->n_tensors; i++) index[dct_name_index_slot(index, size, seed, d->tensors, sizeof *d->tensors, d->tensors[i].name)] = i + 1;
+    for (uint32_t i = 0; i < d->n_tensors; i++)
+        index[dct_name_index_slot(index, size, seed, d->tensors, sizeof *d->tensors, d->tensors[i].name)] = i + 1;
     uint64_t n = 0;
     for (dct_json_walk w = dct_json_begin(map); dct_json_next(&w); n++) {
         char name[512];
@@ -170,10 +176,12 @@ static dct_status check_index(hf_dir *d, dct_json map) {
         dct_str key = {name, (size_t)dct_json_decode(w.key, name)};
         uint32_t at = index[dct_name_index_slot(index, size, seed, d->tensors, sizeof *d->tensors, key)];
         if (at != 0 && same_part(d, d->tensors[at - 1].part, w.value)) continue;
-        return dct_fail_at(d->err, DCT_BAD_FILE, dct_json_offset(w.value), "model.safetensors.index.json: tensor '%s' is not in the part it names", dct_gguf_quote(key).text);
+        return dct_fail_at(d->err, DCT_BAD_FILE, dct_json_offset(w.value),
+                           "model.safetensors.index.json: tensor '%s' is not in the part it names", dct_gguf_quote(key).text);
     }
     if (n == d->n_tensors) return DCT_OK;
-    return dct_fail(d->err, DCT_BAD_FILE, "model.safetensors.index.json names %llu tensors, the parts hold %u", (unsigned long long)n, d->n_tensors);
+    return dct_fail(d->err, DCT_BAD_FILE, "model.safetensors.index.json names %llu tensors, the parts hold %u",
+                    (unsigned long long)n, d->n_tensors);
 }
 
 static dct_status read_tensors(hf_dir *d) {
@@ -185,7 +193,9 @@ static dct_status read_tensors(hf_dir *d) {
         d->n_parts = 1;
         return read_parts(d);
     }
-    if (d->index.ptr == NULL) return dct_fail(d->err, DCT_BAD_FILE, "%s: neither model.safetensors nor model.safetensors.index.json in this directory", d->model->path);
+    if (d->index.ptr == NULL)
+        return dct_fail(d->err, DCT_BAD_FILE, "%s: neither model.safetensors nor model.safetensors.index.json in this directory",
+                        d->model->path);
     dct_json root;
     uint32_t n;
     status = dct_json_open(d->index, "model.safetensors.index.json", 0, &root, d->err);

@@ -4,8 +4,8 @@
  *     tokenizer.json, tokenizer_config.json, chat_template.jinja                  hf_tokenizer.c
  *     model.safetensors, or model.safetensors.index.json and its parts            hf_tensors.c
  *
- * hf.c opens and reads the files; what they say becomes metadata and tensors under GGUF's names, so that nothing above model/ knows
- * the difference. One key more than GGUF has says that rotated pairs lie half a head apart ("{arch}.rope.half_split").
+ * hf.c opens and reads the files; what they say becomes metadata and tensors under GGUF's names, so that nothing above model/
+ * knows the difference. One key more than GGUF has says that rotated pairs lie half a head apart ("{arch}.rope.half_split").
  */
 #ifndef DCT_MODEL_HF_H
 #define DCT_MODEL_HF_H
@@ -30,7 +30,8 @@ typedef struct hf_build {
     const char *file;        /* being read, for messages */
     const char *arch;        /* in GGUF's words */
     uint32_t cap_meta;
-    dct_json root, text;     /* of config.json: the whole, and the part about the language model (the same where there is one model) */
+    dct_json root,
+        text; /* of config.json: the whole, and the part about the language model (the same where there is one model) */
     dct_json quantization;   /* MLX's; none in plain directories */
     uint32_t n_layer, n_vocab;
     bool is_gemma, tied;     /* tied: the configuration says so */
@@ -67,7 +68,9 @@ void dct_hf_rope(hf_build *b); /* hf_rope.c, called by dct_hf_config */
 void dct_hf_tokenizer(hf_build *b, const hf_texts *texts);
 void dct_hf_tensors(hf_build *b, const dct_st_tensor *tensors, uint32_t n);
 
-/* All of it: metadata from the texts, and tensors whose `part` and absolute offset stand. The model's sums of bytes and its seed are the caller's. */
-dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+/* All of it: metadata from the texts, and tensors whose `part` and absolute offset stand. The model's sums of bytes and its seed
+ * are the caller's. */
+dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
+                         dct_err *err) DCT_MUST_CHECK;
 
 #endif

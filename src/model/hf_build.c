@@ -15,7 +15,8 @@ void dct_hf_fail(hf_build *b, dct_json at, const char *format, ...) {
     va_start(args, format);
     int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    b->status = dct_fail_at(b->err, DCT_BAD_FILE, at.at == NULL ? DCT_NO_OFFSET : dct_json_offset(at), "%s: %s", b->file, n < 0 ? "" : text);
+    b->status = dct_fail_at(b->err, DCT_BAD_FILE, at.at == NULL ? DCT_NO_OFFSET : dct_json_offset(at), "%s: %s", b->file,
+                            n < 0 ? "" : text);
 }
 
 void *dct_hf_alloc(hf_build *b, uint64_t n, uint64_t item_bytes) {
@@ -46,10 +47,14 @@ void dct_hf_put_bool(hf_build *b, const char *key, bool v) { put(b, "", key, DCT
 void dct_hf_put_str(hf_build *b, const char *key, dct_str v) { put(b, "", key, DCT_META_STRING)->as.s = v; }
 void dct_hf_put_arch_u32(hf_build *b, const char *name, uint32_t v) { put(b, b->arch, name, DCT_META_U32)->as.u = v; }
 void dct_hf_put_arch_bool(hf_build *b, const char *name, bool v) { put(b, b->arch, name, DCT_META_BOOL)->as.b = v; }
-void dct_hf_put_arch_str(hf_build *b, const char *name, const char *v) { put(b, b->arch, name, DCT_META_STRING)->as.s = (dct_str){v, strlen(v)}; }
+void dct_hf_put_arch_str(hf_build *b, const char *name, const char *v) {
+    put(b, b->arch, name, DCT_META_STRING)->as.s = (dct_str){v, strlen(v)};
+}
 
 /* Rounded as a GGUF file would have it. */
-void dct_hf_put_arch_f32(hf_build *b, const char *name, double v) { put(b, b->arch, name, DCT_META_F32)->as.f = (double)(float)v; }
+void dct_hf_put_arch_f32(hf_build *b, const char *name, double v) {
+    put(b, b->arch, name, DCT_META_F32)->as.f = (double)(float)v;
+}
 
 static void fill_array(dct_meta *meta, dct_meta_type type, uint64_t n, const void *bytes, uint64_t n_bytes) {
     meta->array.type = type;
@@ -130,7 +135,8 @@ bool dct_hf_str(hf_build *b, dct_json object, const char *key, dct_json *out) {
 
 /* ---- the whole ---- */
 
-dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena, dct_err *err) {
+dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
+                         dct_err *err) {
     hf_build b = {.model = model, .arena = arena, .err = err, .arch = ""};
     model->format = DCT_FORMAT_SAFETENSORS;
     dct_hf_config(&b, texts);

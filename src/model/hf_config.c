@@ -1,8 +1,8 @@
 /* config.json: which architecture it is in GGUF's words, and its hyper-parameters.
  *
- * A value is looked for in "text_config" first, where models of several parts keep those of the language model. What a family fixes in
- * its code (activation, the scale of attention, layers with a window) must be what the file says: another value is refused,
- * never ignored.
+ * A value is looked for in "text_config" first, where models of several parts keep those of the language model. What a family
+ * fixes in its code (activation, the scale of attention, layers with a window) must be what the file says: another value is
+ * refused, never ignored.
  */
 #include <string.h>
 
@@ -38,11 +38,13 @@ static uint32_t need_u32(hf_build *b, const char *key) {
 
 static void find_family(hf_build *b) {
     dct_json type = {0};
-    if (!dct_hf_str(b, b->text, "model_type", &type) && !dct_hf_str(b, b->root, "model_type", &type)) dct_hf_fail(b, b->root, "'model_type' is missing");
+    if (!dct_hf_str(b, b->text, "model_type", &type) && !dct_hf_str(b, b->root, "model_type", &type))
+        dct_hf_fail(b, b->root, "'model_type' is missing");
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (dct_json_str_is(type, families[i].type)) b->arch = families[i].arch;
     }
-    if (b->arch[0] == '\0') dct_hf_fail(b, type, "model_type '%s' is not supported (" FAMILY_NAMES ")", dct_gguf_quote(dct_json_raw(type)).text);
+    if (b->arch[0] == '\0')
+        dct_hf_fail(b, type, "model_type '%s' is not supported (" FAMILY_NAMES ")", dct_gguf_quote(dct_json_raw(type)).text);
     b->is_gemma = strncmp(b->arch, "gemma", 5) == 0;
 }
 
@@ -92,7 +94,8 @@ static void put_window(hf_build *b) {
         return;
     }
     if (window != 0) dct_hf_put_arch_u32(b, "attention.sliding_window", window);
-    if (strcmp(b->arch, "gemma3") == 0 && (get_u32(b, "sliding_window_pattern", &pattern) || get_u32(b, "_sliding_window_pattern", &pattern))) {
+    if (strcmp(b->arch, "gemma3") == 0 &&
+        (get_u32(b, "sliding_window_pattern", &pattern) || get_u32(b, "_sliding_window_pattern", &pattern))) {
         dct_hf_put_arch_u32(b, "attention.sliding_window_pattern", pattern);
     }
 }
@@ -139,18 +142,21 @@ static void find_quantization(hf_build *b) {
     b->quantization = dct_hf_member(b, b->root, "quantization");
     if (b->quantization.at == NULL && other.at != NULL) {
         if (dct_hf_str(b, other, "quant_method", &method)) {
-            dct_hf_fail(b, method, "quantisation by '%s' is not supported (MLX's affine is)", dct_gguf_quote(dct_json_raw(method)).text);
+            dct_hf_fail(b, method, "quantisation by '%s' is not supported (MLX's affine is)",
+                        dct_gguf_quote(dct_json_raw(method)).text);
         }
         b->quantization = other;
     }
-    if (b->quantization.at != NULL && dct_json_kind_of(b->quantization) != DCT_JSON_OBJECT) dct_hf_fail(b, b->quantization, "'quantization' is not an object");
+    if (b->quantization.at != NULL && dct_json_kind_of(b->quantization) != DCT_JSON_OBJECT)
+        dct_hf_fail(b, b->quantization, "'quantization' is not an object");
 }
 
 static void refuse_experts(hf_build *b) {
     static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         uint32_t n = 0;
-        if (get_u32(b, keys[i], &n) && n > 0) dct_hf_fail(b, b->text, "'%s' is %u: mixtures of experts are not supported", keys[i], n);
+        if (get_u32(b, keys[i], &n) && n > 0)
+            dct_hf_fail(b, b->text, "'%s' is %u: mixtures of experts are not supported", keys[i], n);
     }
 }
 

@@ -1,8 +1,8 @@
 /* The rotation: "rope_theta", "rope_scaling" and, in newer files, "rope_parameters".
  *
- * llama3 and longrope divide each pair's frequency by a number of its own. GGUF files carry these as tensors; here they are computed or
- * copied into tensors that no file holds. The arithmetic is additions, products, quotients and roots in f64, so that every machine
- * gets the same bits.
+ * llama3 and longrope divide each pair's frequency by a number of its own. GGUF files carry these as tensors; here they are
+ * computed or copied into tensors that no file holds. The arithmetic is additions, products, quotients and roots in f64, so that
+ * every machine gets the same bits.
  */
 #include <math.h>
 #include <string.h>
@@ -51,28 +51,38 @@ static double natural_log(double x) {
 static float *add_computed(hf_build *b, const char *name, uint32_t n) {
     float *values = dct_hf_alloc(b, n, sizeof *values);
     if (values == NULL) return NULL;
-    b->computed[b->n_computed++] = (dct_tensor){.name = {name, strlen(name)}, .type = DCT_TYPE_F32, .n_dims = 1, .ne = {n, 1, 1, 1}, .n_elems = n,
-                                                .bytes = n * sizeof(float), .info_offset = DCT_NO_OFFSET, .form = DCT_FORM_COMPUTED, .values = values};
+    b->computed[b->n_computed++] = (dct_tensor){.name = {name, strlen(name)},
+                                                .type = DCT_TYPE_F32,
+                                                .n_dims = 1,
+                                                .ne = {n, 1, 1, 1},
+                                                .n_elems = n,
+                                                .bytes = n * sizeof(float),
+                                                .info_offset = DCT_NO_OFFSET,
+                                                .form = DCT_FORM_COMPUTED,
+                                                .values = values};
     return values;
 }
 
 static double need_f64(hf_build *b, dct_json object, const char *key) {
     double x = 0;
-    if (!dct_hf_f64(b, object, key, &x) || !(x > 0)) dct_hf_fail(b, object, "'%s' of the rotation is missing or not above 0", key);
+    if (!dct_hf_f64(b, object, key, &x) || !(x > 0))
+        dct_hf_fail(b, object, "'%s' of the rotation is missing or not above 0", key);
     return x;
 }
 
 /* "original_max_position_embeddings" stands in the scaling or beside it. */
 static uint32_t original_context(hf_build *b, const rope *r) {
     uint32_t n = r->n_ctx;
-    if (!dct_hf_u32(b, r->scaling, "original_max_position_embeddings", &n)) dct_hf_u32(b, b->text, "original_max_position_embeddings", &n);
+    if (!dct_hf_u32(b, r->scaling, "original_max_position_embeddings", &n))
+        dct_hf_u32(b, b->text, "original_max_position_embeddings", &n);
     if (n == 0) dct_hf_fail(b, r->scaling, "'original_max_position_embeddings' is 0");
     return n;
 }
 
 /* Long waves are stretched `factor` times, short ones not, those between by degrees. */
 static void put_llama3(hf_build *b, const rope *r) {
-    double factor = need_f64(b, r->scaling, "factor"), low = need_f64(b, r->scaling, "low_freq_factor"), high = need_f64(b, r->scaling, "high_freq_factor");
+    double factor = need_f64(b, r->scaling, "factor"), low = need_f64(b, r->scaling, "low_freq_factor"),
+           high = need_f64(b, r->scaling, "high_freq_factor");
     double trained = original_context(b, r);
     if (b->status == DCT_OK && high <= low) dct_hf_fail(b, r->scaling, "'high_freq_factor' is not above 'low_freq_factor'");
     float *out = add_computed(b, "rope_freqs.weight", r->n_rot / 2);
@@ -157,7 +167,8 @@ static void put_scaling(hf_build *b, const rope *r) {
         dct_hf_put_arch_str(b, "rope.scaling.type", "linear");
         dct_hf_put_arch_f32(b, "rope.scaling.factor", need_f64(b, r->scaling, "factor"));
     } else {
-        dct_hf_fail(b, type, "rotation scaled by '%s' is not supported (linear, yarn, llama3, longrope)", dct_gguf_quote(dct_json_raw(type)).text);
+        dct_hf_fail(b, type, "rotation scaled by '%s' is not supported (linear, yarn, llama3, longrope)",
+                    dct_gguf_quote(dct_json_raw(type)).text);
     }
 }
 
@@ -171,7 +182,8 @@ static rope read_rope(hf_build *b, dct_json *local) {
         r.scaling = global.at != NULL ? global : newer;
         *local = dct_hf_member(b, newer, "sliding_attention");
     }
-    if (r.scaling.at != NULL && dct_json_kind_of(r.scaling) != DCT_JSON_OBJECT) dct_hf_fail(b, r.scaling, "the scaling of the rotation is not an object");
+    if (r.scaling.at != NULL && dct_json_kind_of(r.scaling) != DCT_JSON_OBJECT)
+        dct_hf_fail(b, r.scaling, "the scaling of the rotation is not an object");
     if (!dct_hf_f64(b, b->text, "rope_theta", &r.base)) dct_hf_f64(b, r.scaling, "rope_theta", &r.base);
     if (!(r.base >= 1)) dct_hf_fail(b, b->text, "'rope_theta' is %g", r.base);
     return r;
@@ -186,8 +198,10 @@ void dct_hf_rope(hf_build *b) {
     dct_hf_u32(b, b->text, "hidden_size", &n_embd);
     dct_hf_u32(b, b->text, "num_attention_heads", &n_head);
     if (!dct_hf_u32(b, b->text, "head_dim", &head_dim) && n_head != 0) head_dim = n_embd / n_head;
-    bool is_partial = dct_hf_f64(b, b->text, "partial_rotary_factor", &part) || dct_hf_f64(b, r.scaling, "partial_rotary_factor", &part);
-    if (!(part > 0 && part <= 1) || head_dim > 2 * MAX_PAIRS) dct_hf_fail(b, b->text, "'partial_rotary_factor' or 'head_dim' is out of range");
+    bool is_partial = dct_hf_f64(b, b->text, "partial_rotary_factor", &part) ||
+                      dct_hf_f64(b, r.scaling, "partial_rotary_factor", &part);
+    if (!(part > 0 && part <= 1) || head_dim > 2 * MAX_PAIRS)
+        dct_hf_fail(b, b->text, "'partial_rotary_factor' or 'head_dim' is out of range");
     if (b->status != DCT_OK) return;
 
     r.n_rot = (uint32_t)(part * head_dim);
@@ -195,7 +209,8 @@ void dct_hf_rope(hf_build *b) {
     dct_hf_put_arch_f32(b, "rope.freq_base", r.base);
     dct_hf_put_arch_bool(b, DCT_KEY_HALF_SPLIT, true);
     put_scaling(b, &r);
-    if (strcmp(b->arch, "gemma3") == 0 && (dct_hf_f64(b, b->text, "rope_local_base_freq", &local_base) || dct_hf_f64(b, local, "rope_theta", &local_base))) {
+    if (strcmp(b->arch, "gemma3") == 0 &&
+        (dct_hf_f64(b, b->text, "rope_local_base_freq", &local_base) || dct_hf_f64(b, local, "rope_theta", &local_base))) {
         dct_hf_put_arch_f32(b, "rope.freq_base_swa", local_base);
     }
 }

@@ -24,7 +24,8 @@ typedef struct tensor_list {
 } tensor_list;
 
 static void bad(hf_build *b, const dct_st_tensor *t, const char *why) {
-    if (b->status == DCT_OK) b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "tensor '%s' %s", dct_gguf_quote(t->name).text, why);
+    if (b->status == DCT_OK)
+        b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "tensor '%s' %s", dct_gguf_quote(t->name).text, why);
 }
 
 /* ---- names ---- */
@@ -32,16 +33,21 @@ static void bad(hf_build *b, const dct_st_tensor *t, const char *why) {
 static const struct {
     const char *theirs, *ours;
 } layer_modules[] = {
-    {"input_layernorm", "attn_norm"}, {"self_attn.q_proj", "attn_q"},       {"self_attn.k_proj", "attn_k"},       {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"}, {"self_attn.qkv_proj", "attn_qkv"},
-    {"mlp.gate_proj", "ffn_gate"},    {"mlp.up_proj", "ffn_up"},            {"mlp.down_proj", "ffn_down"},        {"mlp.gate_up_proj", "ffn_up"},
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},      {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"}, {"self_attn.qkv_proj", "attn_qkv"},  {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},       {"mlp.gate_up_proj", "ffn_up"},
 }, gemma_norms[] = {
-    {"post_attention_layernorm", "post_attention_norm"}, {"pre_feedforward_layernorm", "ffn_norm"}, {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
 }, other_norms[] = {
     {"post_attention_layernorm", "ffn_norm"},
 };
 
-static bool begins_with(dct_str s, const char *prefix) { return s.len >= strlen(prefix) && memcmp(s.ptr, prefix, strlen(prefix)) == 0; }
+static bool begins_with(dct_str s, const char *prefix) {
+    return s.len >= strlen(prefix) && memcmp(s.ptr, prefix, strlen(prefix)) == 0;
+}
 static bool ends_with(dct_str s, const char *suffix) {
     size_t n = strlen(suffix);
     return s.len >= n && memcmp(s.ptr + s.len - n, suffix, n) == 0;
@@ -56,8 +62,14 @@ static bool drop_prefix(dct_str *s, const char *prefix) {
 
 /* Parts that the language model is not made of, and buffers that are computed anew. */
 static bool is_elsewhere(dct_str name) {
-    static const char *const prefixes[] = {"visual.", "model.visual.", "vision_tower.", "model.vision_tower.", "vision_model.", "multi_modal_projector.",
-                                           "model.multi_modal_projector.", "audio_tower."};
+    static const char *const prefixes[] = {"visual.",
+                                           "model.visual.",
+                                           "vision_tower.",
+                                           "model.vision_tower.",
+                                           "vision_model.",
+                                           "multi_modal_projector.",
+                                           "model.multi_modal_projector.",
+                                           "audio_tower."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (begins_with(name, prefixes[i])) return true;
     }
@@ -114,7 +126,8 @@ static const dct_st_tensor *find(const tensor_list *all, dct_str module, const c
     if (module.len + n > sizeof name) return NULL;
     memcpy(name, module.ptr, module.len);
     memcpy(name + module.len, suffix, n);
-    uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list, (dct_str){name, module.len + n});
+    uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list,
+                                        (dct_str){name, module.len + n});
     return all->index[slot] == 0 ? NULL : &all->list[all->index[slot] - 1];
 }
 
@@ -154,7 +167,9 @@ static bool type_of_float(dct_st_type type, dct_dtype *out) {
     }
 }
 
-static bool is_matrix(const dct_st_tensor *t, uint64_t rows, uint64_t cols) { return t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == cols; }
+static bool is_matrix(const dct_st_tensor *t, uint64_t rows, uint64_t cols) {
+    return t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == cols;
+}
 
 /* Shapes and types of the three against each other and against the configuration. */
 static void describe_affine(hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, dct_tensor *t) {
@@ -165,16 +180,21 @@ static void describe_affine(hf_build *b, const tensor_list *all, const dct_st_te
     if (b->status != DCT_OK) return;
     if (spec.mode.at != NULL && !dct_json_str_is(spec.mode, "affine")) {
         b->file = "config.json";
-        dct_hf_fail(b, spec.mode, "quantisation mode '%s' is not supported (affine is)", dct_gguf_quote(dct_json_raw(spec.mode)).text);
+        dct_hf_fail(b, spec.mode, "quantisation mode '%s' is not supported (affine is)",
+                    dct_gguf_quote(dct_json_raw(spec.mode)).text);
         return;
     }
     if (spec.off || spec.bits == 0 || spec.group == 0) bad(b, w, "is quantised, but config.json does not say how");
     else if (scales == NULL || biases == NULL) bad(b, w, "is quantised, but has no scales or no biases beside it");
-    else if (w->type != DCT_ST_U32 || w->n_dims != 2 || w->shape[0] == 0 || scales->n_dims != 2) bad(b, w, "is not a U32 matrix with matrices of scales");
-    else if (!type_of_float(scales->type, &scale_type) || biases->type != scales->type) bad(b, w, "has scales or biases that are not F32, F16 or BF16 alike");
-    else if (!dct_dtype_of_affine(spec.bits, spec.group, scale_type, &t->type)) bad(b, w, "is quantised in bits or groups that are not known (2, 3, 4, 5, 6, 8 bits; groups of 32, 64, 128)");
-    else if (!dct_mul_u64(scales->shape[1], spec.group, &cols) || cols == 0 || cols > UINT32_MAX || w->shape[1] != cols / 32 * spec.bits ||
-             !is_matrix(scales, w->shape[0], scales->shape[1]) || !is_matrix(biases, w->shape[0], scales->shape[1]))
+    else if (w->type != DCT_ST_U32 || w->n_dims != 2 || w->shape[0] == 0 || scales->n_dims != 2)
+        bad(b, w, "is not a U32 matrix with matrices of scales");
+    else if (!type_of_float(scales->type, &scale_type) || biases->type != scales->type)
+        bad(b, w, "has scales or biases that are not F32, F16 or BF16 alike");
+    else if (!dct_dtype_of_affine(spec.bits, spec.group, scale_type, &t->type))
+        bad(b, w, "is quantised in bits or groups that are not known (2, 3, 4, 5, 6, 8 bits; groups of 32, 64, 128)");
+    else if (!dct_mul_u64(scales->shape[1], spec.group, &cols) || cols == 0 || cols > UINT32_MAX ||
+             w->shape[1] != cols / 32 * spec.bits || !is_matrix(scales, w->shape[0], scales->shape[1]) ||
+             !is_matrix(biases, w->shape[0], scales->shape[1]))
         bad(b, w, "does not agree in shape with its scales, its biases and its bits");
     if (b->status != DCT_OK) return;
     t->ne[0] = cols;
@@ -198,19 +218,26 @@ static void describe_float(hf_build *b, const dct_st_tensor *w, dct_tensor *t, b
 }
 
 static void count_elements(hf_build *b, const dct_st_tensor *w, dct_tensor *t) {
-    if (!dct_mul_u64(t->ne[0], t->ne[1], &t->n_elems) || t->n_elems > INT64_MAX || !dct_dtype_row_bytes(t->type, t->n_elems, &t->bytes) || t->bytes > INT64_MAX) {
+    if (!dct_mul_u64(t->ne[0], t->ne[1], &t->n_elems) || t->n_elems > INT64_MAX ||
+        !dct_dtype_row_bytes(t->type, t->n_elems, &t->bytes) || t->bytes > INT64_MAX) {
         bad(b, w, "has a size that overflows");
     }
 }
 
 /* A weight or a bias of a module that has our name. */
-static void add_weight(hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, const char *name, const char *suffix) {
+static void add_weight(hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, const char *name,
+                       const char *suffix) {
     if (b->tied && strcmp(name, "output") == 0) return; /* a copy of the embedding */
     size_t n = strlen(name) + strlen(suffix);
     char *full = dct_hf_alloc(b, n + 1, 1);
     if (full == NULL) return;
     snprintf(full, n + 1, "%s%s", name, suffix);
-    dct_tensor t = {.name = {full, n}, .n_dims = w->n_dims, .ne = {1, 1, 1, 1}, .part = w->part, .offset = w->begin, .info_offset = w->offset};
+    dct_tensor t = {.name = {full, n},
+                    .n_dims = w->n_dims,
+                    .ne = {1, 1, 1, 1},
+                    .part = w->part,
+                    .offset = w->begin,
+                    .info_offset = w->offset};
     if (w->n_dims < 1 || w->n_dims > 2) {
         bad(b, w, "has neither one dimension nor two");
         return;
@@ -218,7 +245,8 @@ static void add_weight(hf_build *b, const tensor_list *all, const dct_st_tensor 
     if (w->n_dims == 2) t.ne[1] = w->shape[0];
     size_t stem = strlen(name);
     bool is_norm = stem >= 4 && strcmp(name + stem - 4, "norm") == 0;
-    if (w->type == DCT_ST_U32 || (strcmp(suffix, ".weight") == 0 && find(all, module, ".scales") != NULL)) describe_affine(b, all, w, module, &t);
+    if (w->type == DCT_ST_U32 || (strcmp(suffix, ".weight") == 0 && find(all, module, ".scales") != NULL))
+        describe_affine(b, all, w, module, &t);
     else describe_float(b, w, &t, is_norm);
     if (b->status == DCT_OK && (t.ne[0] == 0 || t.ne[1] == 0)) bad(b, w, "has a dimension of 0");
     if (b->status == DCT_OK) count_elements(b, w, &t);
@@ -246,7 +274,8 @@ static void make_index(hf_build *b, tensor_list *all) {
     all->index_size = dct_name_index_size(all->n);
     all->index = dct_hf_alloc(b, all->index_size, sizeof *all->index);
     for (uint32_t i = 0; b->status == DCT_OK && i < all->n; i++) {
-        uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list, all->list[i].name);
+        uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list,
+                                            all->list[i].name);
         if (all->index[slot] != 0) bad(b, &all->list[i], "stands in the files twice");
         else all->index[slot] = i + 1;
     }
@@ -258,5 +287,6 @@ void dct_hf_tensors(hf_build *b, const dct_st_tensor *tensors, uint32_t n) {
     make_index(b, &all);
     if (b->status == DCT_OK) b->status = dct_record_new_tensors(b->model, n + b->n_computed, b->arena, b->err);
     for (uint32_t i = 0; b->status == DCT_OK && i < n; i++) add_tensor(b, &all, &tensors[i]);
-    for (uint32_t i = 0; b->status == DCT_OK && i < b->n_computed; i++) b->status = dct_record_add_tensor(b->model, &b->computed[i], b->err);
+    for (uint32_t i = 0; b->status == DCT_OK && i < b->n_computed; i++)
+        b->status = dct_record_add_tensor(b->model, &b->computed[i], b->err);
 }

@@ -43,7 +43,8 @@ static void count_tokens(hf_build *b, vocab *v, dct_json list, dct_json added) {
         }
     }
     n_entries += dct_json_count(added);
-    if (n > n_entries + MAX_HOLES) dct_hf_fail(b, list, "%llu tokens for a vocab_size of %u", (unsigned long long)n_entries, b->n_vocab);
+    if (n > n_entries + MAX_HOLES)
+        dct_hf_fail(b, list, "%llu tokens for a vocab_size of %u", (unsigned long long)n_entries, b->n_vocab);
     v->n = (uint32_t)n;
 }
 
@@ -195,7 +196,8 @@ static bool join(const dct_str sides[2], char out[MAX_JOINED], dct_str *joined) 
     return true;
 }
 
-/* SPM joins by the score of what comes out; here that is minus the rank of the first merge that makes it. What no merge makes comes last. */
+/* SPM joins by the score of what comes out; here that is minus the rank of the first merge that makes it. What no merge makes
+ * comes last. */
 static void put_scores(hf_build *b, vocab *v, dct_json merges, uint64_t n_merges) {
     float *scores = dct_hf_alloc(b, v->n, sizeof *scores), rank = 0;
     if (scores == NULL) return;
@@ -234,7 +236,8 @@ static void put_merges(hf_build *b, vocab *v) {
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 static const struct {
-    const char *regex, *pre, *pre_ignoring; /* pre_ignoring: when words that are tokens ignore the merges; NULL: that is not known */
+    const char *regex, *pre,
+        *pre_ignoring; /* pre_ignoring: when words that are tokens ignore the merges; NULL: that is not known */
 } cuts[] = {
     {CONTRACTIONS "\\p{N}" REST, "qwen2", NULL},
     {CONTRACTIONS "\\p{N}{1,3}" REST, "dbrx", "llama-bpe"},
@@ -255,11 +258,13 @@ static void take_step(hf_build *b, dct_json step, cut *c) {
     if (dct_json_str_is(type, "ByteLevel")) {
         c->byte_level = c->own_regex = true;
         dct_hf_bool(b, step, "use_regex", &c->own_regex);
-        if (dct_hf_bool(b, step, "add_prefix_space", &flag) && flag) dct_hf_fail(b, step, "'add_prefix_space' of byte-level tokens is not supported");
+        if (dct_hf_bool(b, step, "add_prefix_space", &flag) && flag)
+            dct_hf_fail(b, step, "'add_prefix_space' of byte-level tokens is not supported");
     } else if (dct_json_str_is(type, "Split")) {
         pattern = dct_hf_member(b, step, "pattern");
         c->n_splits++;
-        if (!dct_hf_str(b, pattern, "Regex", &c->regex)) dct_hf_fail(b, step, "a Split without a regular expression is not supported");
+        if (!dct_hf_str(b, pattern, "Regex", &c->regex))
+            dct_hf_fail(b, step, "a Split without a regular expression is not supported");
         if (dct_hf_bool(b, step, "invert", &flag) && flag) dct_hf_fail(b, step, "an inverted Split is not supported");
     } else if (dct_json_str_is(type, "Digits")) {
         dct_hf_bool(b, step, "individual_digits", &c->single_digits);
@@ -276,7 +281,8 @@ static const char *pre_of_regex(hf_build *b, const cut *c, bool ignores_merges) 
         if (pre == NULL) dct_hf_fail(b, c->regex, "'ignore_merges' with this pre-tokenizer is not supported");
         return pre;
     }
-    dct_hf_fail(b, c->regex, "the regular expression of the pre-tokenizer is not one we know: %.200s", dct_gguf_quote(dct_json_raw(c->regex)).text);
+    dct_hf_fail(b, c->regex, "the regular expression of the pre-tokenizer is not one we know: %.200s",
+                dct_gguf_quote(dct_json_raw(c->regex)).text);
     return NULL;
 }
 
@@ -351,8 +357,10 @@ static bool id_of_config(hf_build *b, dct_json config, const char *key, uint32_t
     return true;
 }
 
-static bool put_id(hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key, const char *our_key, uint32_t *id) {
-    bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) || id_of_config(b, b->text, id_key, id);
+static bool put_id(hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key,
+                   const char *our_key, uint32_t *id) {
+    bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) ||
+                 id_of_config(b, b->text, id_key, id);
     if (found && b->status == DCT_OK) dct_hf_put_u32(b, our_key, *id);
     return found;
 }

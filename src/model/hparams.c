@@ -100,7 +100,8 @@ static void read_architecture(keys *k) {
     bool sane = found && arch.len > 0 && arch.len < sizeof k->hp->arch;
     for (size_t i = 0; sane && i < arch.len; i++) sane = arch.ptr[i] > 0x20 && arch.ptr[i] < 0x7f;
     if (!sane) {
-        k->status = dct_fail(k->err, DCT_BAD_FILE, "key 'general.architecture' %s", found ? "is not a name of 1 to 31 letters" : "is missing");
+        k->status = dct_fail(k->err, DCT_BAD_FILE, "key 'general.architecture' %s",
+                             found ? "is not a name of 1 to 31 letters" : "is missing");
         return;
     }
     memcpy(k->hp->arch, arch.ptr, arch.len);
@@ -116,7 +117,9 @@ static void read_vocab(keys *k) {
     if (tokens != NULL && tokens->type == DCT_META_ARRAY) n = tokens->array.n;
     else if (embd != NULL) n = embd->ne[1];
     if (n == 0 || n > MAX_VOCAB) {
-        k->status = dct_fail(k->err, DCT_BAD_FILE, "the size of the vocabulary is unknown or out of range (keys '%s', 'tokenizer.ggml.tokens')", k->name);
+        k->status = dct_fail(k->err, DCT_BAD_FILE,
+                             "the size of the vocabulary is unknown or out of range (keys '%s', 'tokenizer.ggml.tokens')",
+                             k->name);
         return;
     }
     k->hp->n_vocab = (uint32_t)n;
@@ -170,7 +173,11 @@ static void read_rope_scaling(keys *k) {
     static const struct {
         const char *name;
         dct_rope_scaling scaling;
-    } types[] = {{"none", DCT_ROPE_NONE}, {"linear", DCT_ROPE_LINEAR}, {"yarn", DCT_ROPE_YARN}, {"llama3", DCT_ROPE_LLAMA3}, {"longrope", DCT_ROPE_LONGROPE}};
+    } types[] = {{"none", DCT_ROPE_NONE},
+                 {"linear", DCT_ROPE_LINEAR},
+                 {"yarn", DCT_ROPE_YARN},
+                 {"llama3", DCT_ROPE_LLAMA3},
+                 {"longrope", DCT_ROPE_LONGROPE}};
     dct_hparams *hp = k->hp;
     float factor = 0;
     if (!get_f32(k, "rope.scaling.factor", &factor)) get_f32(k, "rope.scale_linear", &factor);

@@ -5,7 +5,9 @@
 
 #include "model/model.h"
 
-typedef enum dct_rope_scaling { DCT_ROPE_NONE, DCT_ROPE_LINEAR, DCT_ROPE_YARN, DCT_ROPE_LLAMA3, DCT_ROPE_LONGROPE } dct_rope_scaling;
+typedef enum dct_rope_scaling {
+    DCT_ROPE_NONE, DCT_ROPE_LINEAR, DCT_ROPE_YARN, DCT_ROPE_LLAMA3, DCT_ROPE_LONGROPE
+} dct_rope_scaling;
 
 typedef struct dct_hparams {
     char arch[32];

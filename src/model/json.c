@@ -189,7 +189,8 @@ static void check_text(scan *s) {
 dct_status dct_json_open(dct_str text, const char *what, uint64_t base, dct_json *root, dct_err *err) {
     scan s = {.text = text.ptr, .p = text.ptr, .end = text.ptr + text.len};
     check_text(&s);
-    if (s.why != NULL) return dct_fail_at(err, DCT_BAD_FILE, base + (uint64_t)(s.p - s.text), "%s: not valid JSON: %s", what, s.why);
+    if (s.why != NULL)
+        return dct_fail_at(err, DCT_BAD_FILE, base + (uint64_t)(s.p - s.text), "%s: not valid JSON: %s", what, s.why);
     s.p = text.ptr;
     skip_space(&s);
     *root = (dct_json){s.p, text.ptr};
@@ -275,7 +276,9 @@ uint64_t dct_json_count(dct_json v) {
 
 /* ---- strings ---- */
 
-static uint32_t hex4(const char *p) { return (uint32_t)(hex_of(p[0]) << 12 | hex_of(p[1]) << 8 | hex_of(p[2]) << 4 | hex_of(p[3])); }
+static uint32_t hex4(const char *p) {
+    return (uint32_t)(hex_of(p[0]) << 12 | hex_of(p[1]) << 8 | hex_of(p[2]) << 4 | hex_of(p[3]));
+}
 
 /* The character of the escape at p (which is a backslash), and the bytes it takes in the text. */
 static uint32_t escape_at(const char *p, const char *end, uint32_t *bytes) {
@@ -342,7 +345,9 @@ static bool decodes_to(dct_str raw, const char *text) {
     return left == 0;
 }
 
-bool dct_json_str_is(dct_json v, const char *text) { return dct_json_kind_of(v) == DCT_JSON_STRING && decodes_to(dct_json_raw(v), text); }
+bool dct_json_str_is(dct_json v, const char *text) {
+    return dct_json_kind_of(v) == DCT_JSON_STRING && decodes_to(dct_json_raw(v), text);
+}
 
 dct_json dct_json_find(dct_json object, const char *key, uint32_t *n) {
     dct_json found = {0};
@@ -412,7 +417,8 @@ bool dct_json_u64(dct_json v, uint64_t *out) {
 /* Right to the last bit for up to fifteen digits and small exponents, as configurations have them; beyond that to a few units of
  * the last place. No use of strtod, which follows the program's locale. */
 bool dct_json_f64(dct_json v, double *out) {
-    static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (dct_json_kind_of(v) != DCT_JSON_NUMBER) return false;
     decimal d = read_decimal(v.at);
     for (; d.digits != 0 && d.exponent < 0 && d.digits % 10 == 0; d.exponent++) d.digits /= 10;

@@ -1,8 +1,8 @@
 /* model/json: reading the JSON of model directories (config.json, tokenizer.json, headers of safetensors).
  *
- * A text is checked once, as a whole: RFC 8259, UTF-8, an object of at most DCT_JSON_MAX_DEPTH levels, nothing behind it. After that a value is
- * just where it begins, walking needs no memory and cannot fail, and only what is asked for is ever decoded. A tree of nodes
- * would cost ten times the bytes of a vocabulary, taken from malloc, before the envelope is known.
+ * A text is checked once, as a whole: RFC 8259, UTF-8, an object of at most DCT_JSON_MAX_DEPTH levels, nothing behind it. After
+ * that a value is just where it begins, walking needs no memory and cannot fail, and only what is asked for is ever decoded. A
+ * tree of nodes would cost ten times the bytes of a vocabulary, taken from malloc, before the envelope is known.
  */
 #ifndef DCT_MODEL_JSON_H
 #define DCT_MODEL_JSON_H
@@ -49,8 +49,8 @@ uint64_t dct_json_count(dct_json v);
 /* The member of that name (plain ASCII), none when there is none; *n, when not NULL, is how many there are. */
 dct_json dct_json_find(dct_json object, const char *key, uint32_t *n);
 
-/* What stands between the quotes of a string, {NULL, 0} for other kinds; and that decoded: returns the bytes it has, at most raw.len, and
- * writes them when out is not NULL. A lone surrogate becomes U+FFFD. */
+/* What stands between the quotes of a string, {NULL, 0} for other kinds; and that decoded: returns the bytes it has, at most
+ * raw.len, and writes them when out is not NULL. A lone surrogate becomes U+FFFD. */
 dct_str dct_json_raw(dct_json v);
 uint64_t dct_json_decode(dct_str raw, char *out);
 bool dct_json_str_is(dct_json v, const char *text); /* a string that decodes to `text` */

@@ -37,7 +37,8 @@ void dct_model_close(dct_model *model) {
 
 /* --- data --------------------------------------------------------------------------------------------------------- */
 
-static dct_status read_place(const dct_model *model, const dct_tensor *tensor, dct_place_in_file at, void *out, uint64_t n, dct_err *err) {
+static dct_status read_place(const dct_model *model, const dct_tensor *tensor, dct_place_in_file at, void *out, uint64_t n,
+                             dct_err *err) {
     dct_gguf_quoted name = dct_gguf_quote(tensor->name);
     const dct_file *file = &model->files[at.part];
     if (file->fd < 0) return dct_fail(err, DCT_BAD_FILE, "tensor '%s': its data is not there", name.text);
@@ -50,18 +51,21 @@ static dct_status read_place(const dct_model *model, const dct_tensor *tensor, d
     return status;
 }
 
-static dct_status read_plain(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+static dct_status read_plain(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
+                             dct_err *err) {
     dct_status status = read_place(model, tensor, (dct_place_in_file){tensor->part, tensor->offset + from}, out, n, err);
     if (status == DCT_OK && model->big_endian) dct_swap_blocks(tensor->type, out, n);
     return status;
 }
 
 /* F32 elements from those of the file, plus 1. They are read to the end of `out`, from where widening never overtakes itself. */
-static dct_status read_norm(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+static dct_status read_norm(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
+                            dct_err *err) {
     uint32_t width = dct_dtype_block_bytes(tensor->stored);
     uint64_t n_elems = n / sizeof(float), first = from / sizeof(float);
     uint8_t *raw = (uint8_t *)out + n_elems * (sizeof(float) - width);
-    dct_status status = read_place(model, tensor, (dct_place_in_file){tensor->part, tensor->offset + first * width}, raw, n_elems * width, err);
+    dct_status status = read_place(model, tensor, (dct_place_in_file){tensor->part, tensor->offset + first * width}, raw,
+                                   n_elems * width, err);
     for (uint64_t i = 0; status == DCT_OK && i < n_elems; i++) {
         uint8_t bytes[4];
         memcpy(bytes, raw + i * width, width);
@@ -75,15 +79,19 @@ static dct_status read_norm(const dct_model *model, const dct_tensor *tensor, ui
     return status;
 }
 
-/* Whole blocks from the three places where the file has their parts. These pass through a little memory of our own, from which each block takes
- * its share. */
-static dct_status read_affine(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+/* Whole blocks from the three places where the file has their parts. These pass through a little memory of our own, from which
+ * each block takes its share. */
+static dct_status read_affine(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
+                              dct_err *err) {
     uint8_t buffer[16 * 1024];
-    uint32_t block = dct_dtype_block_bytes(tensor->type), scale = dct_dtype_block_bytes(dct_dtype_affine(tensor->type)->scale), codes = block - 2 * scale;
+    uint32_t block = dct_dtype_block_bytes(tensor->type), scale = dct_dtype_block_bytes(dct_dtype_affine(tensor->type)->scale),
+             codes = block - 2 * scale;
     const struct {
         dct_place_in_file at;
         uint32_t begin, bytes; /* in the block */
-    } parts[3] = {{{tensor->part, tensor->offset}, 0, codes}, {tensor->more[0], codes, scale}, {tensor->more[1], codes + scale, scale}};
+    } parts[3] = {{{tensor->part, tensor->offset}, 0, codes},
+                  {tensor->more[0], codes, scale},
+                  {tensor->more[1], codes + scale, scale}};
     for (int p = 0; p < 3; p++) {
         const uint32_t bytes = parts[p].bytes, most = sizeof buffer / bytes;
         for (uint64_t first = from / block, end = (from + n) / block, count; first < end; first += count) {
@@ -98,10 +106,11 @@ static dct_status read_affine(const dct_model *model, const dct_tensor *tensor, 
     return DCT_OK;
 }
 
-dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err) {
+dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
+                                 dct_err *err) {
     if (from > tensor->bytes || n > tensor->bytes - from) {
-        return dct_fail(err, DCT_BUG, "tensor '%s': bytes %llu to %llu of %llu", dct_gguf_quote(tensor->name).text, (unsigned long long)from,
-                        (unsigned long long)(from + n), (unsigned long long)tensor->bytes);
+        return dct_fail(err, DCT_BUG, "tensor '%s': bytes %llu to %llu of %llu", dct_gguf_quote(tensor->name).text,
+                        (unsigned long long)from, (unsigned long long)(from + n), (unsigned long long)tensor->bytes);
     }
     switch (tensor->form) {
     case DCT_FORM_AFFINE: return read_affine(model, tensor, from, out, n, err);
@@ -124,24 +133,28 @@ dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) {
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name) {
     dct_str key = {name, strlen(name)};
-    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors, sizeof *model->tensors, key);
+    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors,
+                                        sizeof *model->tensors, key);
     uint32_t found = model->tensor_index[slot];
     return found == 0 ? NULL : &model->tensors[found - 1];
 }
 
 const dct_meta *dct_model_find_meta(const dct_model *model, const char *name) {
     dct_str key = {name, strlen(name)};
-    uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta, sizeof *model->meta, key);
+    uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta,
+                                        sizeof *model->meta, key);
     uint32_t found = model->meta_index[slot];
     return found == 0 ? NULL : &model->meta[found - 1];
 }
 
 /* --- typed look-ups ----------------------------------------------------------------------------------------------- */
 
-static const char *const type_names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "string", "array", "u64", "i64", "f64"};
 
 static dct_status wrong_type(const dct_meta *meta, const char *key, const char *expected, dct_err *err) {
-    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is of type %s (%s expected)", key, type_names[meta->type], expected);
+    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is of type %s (%s expected)", key, type_names[meta->type],
+                       expected);
 }
 
 static bool is_signed(dct_meta_type type) {
@@ -158,7 +171,8 @@ dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *
     if (meta == NULL) return DCT_OK;
     if (!is_signed(meta->type) && !is_unsigned(meta->type)) return wrong_type(meta, key, "an integer", err);
     /* As unsigned bits a negative value is beyond any u32, so one comparison does for both. */
-    if (meta->as.u > UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %u)", key, UINT32_MAX);
+    if (meta->as.u > UINT32_MAX)
+        return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %u)", key, UINT32_MAX);
     *out = (uint32_t)meta->as.u;
     return DCT_OK;
 }

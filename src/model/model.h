@@ -5,8 +5,8 @@
  * `data_missing`), ranges do not overlap. The record and the header bytes it points into live in the caller's arena; the files
  * stay open for reading weights. Nothing here is ever written.
  *
- * Directories of Hugging Face and MLX give the same record as GGUF files: keys and tensors have GGUF's names. Where the file keeps
- * a tensor in another form than the record says (`form`), dct_model_read_tensor brings it into that of the record.
+ * Directories of Hugging Face and MLX give the same record as GGUF files: keys and tensors have GGUF's names. Where the file
+ * keeps a tensor in another form than the record says (`form`), dct_model_read_tensor brings it into that of the record.
  */
 #ifndef DCT_MODEL_MODEL_H
 #define DCT_MODEL_MODEL_H
@@ -98,8 +98,8 @@ typedef struct dct_model {
     uint32_t meta_index_size;
 } dct_model;
 
-/* Reads the header(s) of a model: a GGUF file, the first of several, or a directory. DCT_BAD_FILE names field and byte. On failure
- * nothing stays open. At most 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
+/* Reads the header(s) of a model: a GGUF file, the first of several, or a directory. DCT_BAD_FILE names field and byte. On
+ * failure nothing stays open. At most 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
 /* As above from bytes in memory, which must outlive the model (fuzzing, tests): a single part whose data cannot be read. */
@@ -110,9 +110,10 @@ void dct_model_close(dct_model *model);
 /* DCT_BAD_FILE when a file was written to since it was opened: what was read of it may be of two files. */
 dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) DCT_MUST_CHECK;
 
-/* Copies `n` bytes of a tensor's data, from byte `from` of the tensor, as the record describes it. Values of a big-endian file are
- * swapped into the host's order. n and from must be whole blocks unless the tensor is plain and the file little-endian. */
-dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n, dct_err *err);
+/* Copies `n` bytes of a tensor's data, from byte `from` of the tensor, as the record describes it. Values of a big-endian file
+ * are swapped into the host's order. n and from must be whole blocks unless the tensor is plain and the file little-endian. */
+dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
+                                 dct_err *err);
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name);
 const dct_meta *dct_model_find_meta(const dct_model *model, const char *key);

@@ -14,7 +14,8 @@ static inline uint32_t dct_name_index_size(uint32_t n) {
 }
 
 /* The slot that holds `name`, or the free one where it would stand. */
-static inline uint32_t dct_name_index_slot(const uint32_t *table, uint32_t size, uint64_t seed, const void *records, size_t record_bytes, dct_str name) {
+static inline uint32_t dct_name_index_slot(const uint32_t *table, uint32_t size, uint64_t seed, const void *records,
+                                           size_t record_bytes, dct_str name) {
     uint32_t slot = (uint32_t)dct_hash_mix(dct_hash_bytes(seed, name.ptr, name.len)) & (size - 1);
     while (table[slot] != 0) {
         const char *record = (const char *)records + (table[slot] - 1) * record_bytes;

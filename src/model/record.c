@@ -17,13 +17,16 @@ dct_status dct_record_new_tensors(dct_model *model, uint32_t n, dct_arena *arena
 }
 
 dct_status dct_record_add_tensor(dct_model *model, const dct_tensor *tensor, dct_err *err) {
-    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors, sizeof *model->tensors,
-                                        tensor->name);
+    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors,
+                                        sizeof *model->tensors, tensor->name);
     if (model->tensor_index[slot] != 0) {
-        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s' stands in the file twice", dct_gguf_quote(tensor->name).text);
+        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s' stands in the file twice",
+                           dct_gguf_quote(tensor->name).text);
     }
-    if (!dct_add_u64(model->n_params, tensor->n_elems, &model->n_params) || !dct_add_u64(model->tensor_bytes, tensor->bytes, &model->tensor_bytes)) {
-        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s': the sum of all tensors overflows", dct_gguf_quote(tensor->name).text);
+    if (!dct_add_u64(model->n_params, tensor->n_elems, &model->n_params) ||
+        !dct_add_u64(model->tensor_bytes, tensor->bytes, &model->tensor_bytes)) {
+        return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s': the sum of all tensors overflows",
+                           dct_gguf_quote(tensor->name).text);
     }
     model->tensors[model->n_tensors++] = *tensor;
     model->tensor_index[slot] = model->n_tensors;
@@ -36,9 +39,11 @@ dct_status dct_record_index_meta(dct_model *model, dct_arena *arena, dct_err *er
     if (model->meta_index == NULL) return dct_fail_memory(err, arena, "the metadata");
     for (uint32_t i = 0; i < model->n_meta; i++) {
         dct_str key = model->meta[i].key;
-        uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta, sizeof *model->meta, key);
+        uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta,
+                                            sizeof *model->meta, key);
         if (model->meta_index[slot] != 0) {
-            return dct_fail_at(err, DCT_BAD_FILE, model->meta[i].offset, "key '%s' stands in the file twice", dct_gguf_quote(key).text);
+            return dct_fail_at(err, DCT_BAD_FILE, model->meta[i].offset, "key '%s' stands in the file twice",
+                               dct_gguf_quote(key).text);
         }
         model->meta_index[slot] = i + 1;
     }

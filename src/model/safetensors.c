@@ -10,10 +10,12 @@ static const struct {
     const char *name;
     uint32_t bytes;
 } types[DCT_ST_COUNT] = {
-    [DCT_ST_F32] = {"F32", 4},   [DCT_ST_F16] = {"F16", 2}, [DCT_ST_BF16] = {"BF16", 2}, [DCT_ST_U32] = {"U32", 4}, [DCT_ST_F64] = {"F64", 8},
-    [DCT_ST_I64] = {"I64", 8},   [DCT_ST_U64] = {"U64", 8}, [DCT_ST_I32] = {"I32", 4},   [DCT_ST_I16] = {"I16", 2}, [DCT_ST_U16] = {"U16", 2},
-    [DCT_ST_I8] = {"I8", 1},     [DCT_ST_U8] = {"U8", 1},   [DCT_ST_BOOL] = {"BOOL", 1}, [DCT_ST_F8_E4M3] = {"F8_E4M3", 1},
-    [DCT_ST_F8_E5M2] = {"F8_E5M2", 1}, [DCT_ST_F8_E8M0] = {"F8_E8M0", 1},
+    [DCT_ST_F32] = {"F32", 4},         [DCT_ST_F16] = {"F16", 2},         [DCT_ST_BF16] = {"BF16", 2},
+    [DCT_ST_U32] = {"U32", 4},         [DCT_ST_F64] = {"F64", 8},         [DCT_ST_I64] = {"I64", 8},
+    [DCT_ST_U64] = {"U64", 8},         [DCT_ST_I32] = {"I32", 4},         [DCT_ST_I16] = {"I16", 2},
+    [DCT_ST_U16] = {"U16", 2},         [DCT_ST_I8] = {"I8", 1},           [DCT_ST_U8] = {"U8", 1},
+    [DCT_ST_BOOL] = {"BOOL", 1},       [DCT_ST_F8_E4M3] = {"F8_E4M3", 1}, [DCT_ST_F8_E5M2] = {"F8_E5M2", 1},
+    [DCT_ST_F8_E8M0] = {"F8_E8M0", 1},
 };
 
 enum { HEAD = 8, LEAST_ENTRY = 40 }; /* bytes before the JSON; a description takes more than this many */
@@ -22,10 +24,12 @@ dct_status dct_st_header_bytes(const uint8_t first[8], uint64_t file_bytes, uint
     uint64_t bytes = 0;
     for (int i = 0; i < HEAD; i++) bytes |= (uint64_t)first[i] << (8 * i);
     if (bytes > DCT_SAFETENSORS_MAX_HEADER) {
-        return dct_fail_at(err, DCT_BAD_FILE, 0, "a header of %llu bytes (at most %d): not a safetensors file", (unsigned long long)bytes, (int)DCT_SAFETENSORS_MAX_HEADER);
+        return dct_fail_at(err, DCT_BAD_FILE, 0, "a header of %llu bytes (at most %d): not a safetensors file",
+                           (unsigned long long)bytes, (int)DCT_SAFETENSORS_MAX_HEADER);
     }
     if (file_bytes < HEAD || bytes > file_bytes - HEAD) {
-        return dct_fail_at(err, DCT_BAD_FILE, 0, "a header of %llu bytes in a file of %llu", (unsigned long long)bytes, (unsigned long long)file_bytes);
+        return dct_fail_at(err, DCT_BAD_FILE, 0, "a header of %llu bytes in a file of %llu", (unsigned long long)bytes,
+                           (unsigned long long)file_bytes);
     }
     *n = bytes;
     return DCT_OK;
@@ -43,8 +47,8 @@ static dct_status read_type(dct_json value, dct_st_tensor *t, dct_err *err) {
         t->type = (dct_st_type)type;
         return DCT_OK;
     }
-    return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': dtype '%s' is not one of the format", dct_gguf_quote(t->name).text,
-                       dct_gguf_quote(dct_json_raw(value)).text);
+    return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': dtype '%s' is not one of the format",
+                       dct_gguf_quote(t->name).text, dct_gguf_quote(dct_json_raw(value)).text);
 }
 
 static dct_status read_shape(dct_json value, dct_st_tensor *t, uint64_t *n_elems, dct_err *err) {
@@ -54,7 +58,8 @@ static dct_status read_shape(dct_json value, dct_st_tensor *t, uint64_t *n_elems
         if (t->n_dims == DCT_SAFETENSORS_MAX_DIMS) return bad(t, err, "it has too many dimensions (8 at most)");
         uint64_t n;
         if (!dct_json_u64(w.value, &n)) return bad(t, err, "a dimension is not a whole number");
-        if (!dct_mul_u64(*n_elems, n, n_elems) || *n_elems > INT64_MAX) return bad(t, err, "the product of its dimensions overflows");
+        if (!dct_mul_u64(*n_elems, n, n_elems) || *n_elems > INT64_MAX)
+            return bad(t, err, "the product of its dimensions overflows");
         t->shape[t->n_dims] = n;
     }
     return DCT_OK;
@@ -69,8 +74,9 @@ static dct_status read_range(dct_json value, dct_st_tensor *t, uint64_t n_elems,
     if (n != 2 || dct_json_kind_of(value) != DCT_JSON_ARRAY) return bad(t, err, "data_offsets are not two whole numbers");
     if (ends[0] > ends[1] || ends[1] > INT64_MAX) return bad(t, err, "data_offsets do not ascend, or are out of range");
     if (!dct_mul_u64(n_elems, types[t->type].bytes, &bytes) || bytes != ends[1] - ends[0]) {
-        return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': data_offsets hold %llu bytes, its shape of %s takes %llu", dct_gguf_quote(t->name).text,
-                           (unsigned long long)(ends[1] - ends[0]), types[t->type].name, (unsigned long long)bytes);
+        return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': data_offsets hold %llu bytes, its shape of %s takes %llu",
+                           dct_gguf_quote(t->name).text, (unsigned long long)(ends[1] - ends[0]), types[t->type].name,
+                           (unsigned long long)bytes);
     }
     t->begin = ends[0];
     t->bytes = bytes;
@@ -86,7 +92,8 @@ static dct_status read_tensor(dct_json value, dct_st_tensor *t, dct_err *err) {
         uint32_t n;
         found[i] = dct_json_find(value, fields[i], &n);
         if (n == 1) continue;
-        return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': '%s' %s", dct_gguf_quote(t->name).text, fields[i], n == 0 ? "is missing" : "stands twice");
+        return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': '%s' %s", dct_gguf_quote(t->name).text, fields[i],
+                           n == 0 ? "is missing" : "stands twice");
     }
     dct_status status = read_type(found[0], t, err);
     if (status == DCT_OK) status = read_shape(found[1], t, &n_elems, err);
@@ -97,7 +104,9 @@ static dct_status read_tensor(dct_json value, dct_st_tensor *t, dct_err *err) {
 /* ---- the order of the data ---- */
 
 /* Empty tensors come before what begins where they stand; equal ones keep no order, and need none. */
-static bool comes_after(const dct_st_tensor *a, const dct_st_tensor *b) { return a->begin != b->begin ? a->begin > b->begin : a->bytes > b->bytes; }
+static bool comes_after(const dct_st_tensor *a, const dct_st_tensor *b) {
+    return a->begin != b->begin ? a->begin > b->begin : a->bytes > b->bytes;
+}
 
 static void sift_down(dct_st_tensor *list, uint32_t n, uint32_t at) {
     for (;;) {
@@ -129,8 +138,9 @@ static dct_status check_ranges(dct_st_file *file, dct_err *err) {
     for (uint32_t i = 0; i < file->n_tensors; i++) {
         const dct_st_tensor *t = &file->tensors[i];
         if (t->begin != file->data_bytes) {
-            return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': data offset %llu %s (%llu expected)", dct_gguf_quote(t->name).text,
-                               (unsigned long long)t->begin, t->begin < file->data_bytes ? "overlaps another tensor" : "leaves a hole",
+            return dct_fail_at(err, DCT_BAD_FILE, t->offset, "tensor '%s': data offset %llu %s (%llu expected)",
+                               dct_gguf_quote(t->name).text, (unsigned long long)t->begin,
+                               t->begin < file->data_bytes ? "overlaps another tensor" : "leaves a hole",
                                (unsigned long long)file->data_bytes);
         }
         file->data_bytes += t->bytes; /* begin + bytes, which fits 63 bits */
@@ -145,12 +155,14 @@ dct_status dct_st_read(dct_str json, dct_arena *arena, dct_st_file *file, dct_er
     dct_json root;
     dct_status status = dct_json_open(json, "the header", HEAD, &root, err);
     if (status != DCT_OK) return status;
-    uint64_t n = dct_json_count(root), most = json.len / LEAST_ENTRY + 1; /* more entries cannot all be descriptions: one will be refused */
+    uint64_t n = dct_json_count(root),
+             most = json.len / LEAST_ENTRY + 1; /* more entries cannot all be descriptions: one will be refused */
     if (n > most) n = most;
     file->tensors = dct_arena_array(arena, n, sizeof *file->tensors);
     if (file->tensors == NULL) return dct_fail_memory(err, arena, "the list of tensors");
     for (dct_json_walk w = dct_json_begin(root); dct_json_next(&w);) {
-        if (file->n_tensors == n) return dct_fail_at(err, DCT_BAD_FILE, HEAD + dct_json_offset(w.value), "more entries than descriptions fit");
+        if (file->n_tensors == n)
+            return dct_fail_at(err, DCT_BAD_FILE, HEAD + dct_json_offset(w.value), "more entries than descriptions fit");
         char *name = dct_arena_alloc(arena, w.key.len);
         if (name == NULL) return dct_fail_memory(err, arena, "the names of tensors");
         dct_st_tensor *t = &file->tensors[file->n_tensors];

@@ -16,8 +16,22 @@ enum { DCT_SAFETENSORS_MAX_HEADER = 100 * 1000 * 1000, DCT_SAFETENSORS_MAX_DIMS 
 
 /* The types of the format, with their bytes. Those that dctms computes with come first. */
 typedef enum dct_st_type {
-    DCT_ST_F32, DCT_ST_F16, DCT_ST_BF16, DCT_ST_U32,
-    DCT_ST_F64, DCT_ST_I64, DCT_ST_U64, DCT_ST_I32, DCT_ST_I16, DCT_ST_U16, DCT_ST_I8, DCT_ST_U8, DCT_ST_BOOL, DCT_ST_F8_E4M3, DCT_ST_F8_E5M2, DCT_ST_F8_E8M0,
+    DCT_ST_F32,
+    DCT_ST_F16,
+    DCT_ST_BF16,
+    DCT_ST_U32,
+    DCT_ST_F64,
+    DCT_ST_I64,
+    DCT_ST_U64,
+    DCT_ST_I32,
+    DCT_ST_I16,
+    DCT_ST_U16,
+    DCT_ST_I8,
+    DCT_ST_U8,
+    DCT_ST_BOOL,
+    DCT_ST_F8_E4M3,
+    DCT_ST_F8_E5M2,
+    DCT_ST_F8_E8M0,
     DCT_ST_COUNT
 } dct_st_type;
 

@@ -35,8 +35,8 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
 }
 
 dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {
-    /* An alias has a higher id than what it overwrites, in what the compiler makes and plan_io reads; and its producer stands later, in
-     * what the verifier passed: either ends the chain. */
+    /* An alias has a higher id than what it overwrites, in what the compiler makes and plan_io reads; and its producer stands
+     * later, in what the verifier passed: either ends the chain. */
     while (phase->graph.values[id].alias_of != DCT_NONE) id = phase->graph.values[id].alias_of;
     return id;
 }
@@ -91,7 +91,8 @@ dct_phase_work dct_plan_phase_work(const dct_phase *phase) {
     if (phase == NULL) return work;
     const dct_graph *g = &phase->graph;
     for (const dct_op *op = g->ops; op < g->ops + g->n_ops; op++) {
-        if (op->kind == DCT_OP_EMBED || op->n_in == 0 || op->in[0] == DCT_NONE) continue; /* the plan may be one that nobody verified */
+        if (op->kind == DCT_OP_EMBED || op->n_in == 0 || op->in[0] == DCT_NONE)
+            continue; /* the plan may be one that nobody verified */
         for (uint32_t i = 0; i < op->n_in; i++) {
             const dct_value *v = op->in[i] != DCT_NONE ? &g->values[op->in[i]] : NULL;
             if (v == NULL || v->kind != DCT_KIND_WEIGHT || v->format != DCT_FMT_WEIGHT) continue;

@@ -29,7 +29,9 @@ enum {
 #define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
 
-typedef enum dct_region { DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT } dct_region;
+typedef enum dct_region {
+    DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT
+} dct_region;
 
 const char *dct_region_name(dct_region region); /* "weights", "kv", "persistent", "intermediate", "runtime" */
 
@@ -80,7 +82,8 @@ typedef struct dct_phase {
     dct_step *steps;       /* in the order every worker walks them */
     uint32_t n_waits;
     uint32_t *waits;       /* step numbers, lower than the step that waits */
-    dct_value_id *scratch; /* one an op: the value (INTERMEDIATE, BYTES, no producer) of `threads` rows that holds its workers' scratch, or DCT_NONE */
+    dct_value_id *scratch; /* one an op: the value (INTERMEDIATE, BYTES, no producer) of `threads` rows that holds its workers'
+                              scratch, or DCT_NONE */
     uint32_t n_buffers;    /* distinct (offset, size) ranges of the arena */
     dct_certificate cert;
 } dct_phase;
@@ -118,8 +121,8 @@ typedef struct dct_plan {
     double est_ms_per_token, roofline_ms_per_token;
 } dct_plan;
 
-/* The item of that name in that region and inside the reservation: 0 bytes and false when there is none. Names of weights come from files,
- * so the region is part of what is asked; the verifier sees to it that a region has no name twice. */
+/* The item of that name in that region and inside the reservation: 0 bytes and false when there is none. Names of weights come
+ * from files, so the region is part of what is asked; the verifier sees to it that a region has no name twice. */
 bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *reserve_offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
@@ -130,12 +133,13 @@ uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct
 /* The value whose bytes `id` takes in the end. */
 dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id);
 
-/* The first and last op that touch the bytes of a root value, in the order of ops; false when none does. For people: what may share
- * bytes is judged by happens-before, in compile/ and again in verify/. */
+/* The first and last op that touch the bytes of a root value, in the order of ops; false when none does. For people: what may
+ * share bytes is judged by happens-before, in compile/ and again in verify/. */
 bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last);
 
-/* What the products of a phase take from memory and compute: each packed weight once a run; multiply-accumulates for every row of the run, and
- * those for one row of it, whatever it has (behind LAST_ROW). Weights that are only looked up in (EMBED) count for nothing. */
+/* What the products of a phase take from memory and compute: each packed weight once a run; multiply-accumulates for every row of
+ * the run, and those for one row of it, whatever it has (behind LAST_ROW). Weights that are only looked up in (EMBED) count for
+ * nothing. */
 typedef struct dct_phase_work {
     uint64_t weight_bytes, macs_per_row, macs_per_run;
 } dct_phase_work;
@@ -147,8 +151,8 @@ dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) 
 /* Of a region's items, outside ones included: what the envelope shows. */
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);
 
-/* Where `bytes` of load-time staging may lie: the staging item if there is one, else kv or arena, which are unused while weights are
- * loaded. False when no such range is large enough. */
+/* Where `bytes` of load-time staging may lie: the staging item if there is one, else kv or arena, which are unused while weights
+ * are loaded. False when no such range is large enough. */
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset);
 
 /* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
@@ -168,7 +172,8 @@ typedef struct dct_plan_room {
 
 /* The envelope, what `plan` prints; with a room (may be NULL) also whether it fits there. */
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx);
-void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx); /* --text: items, phases, values, steps, certificate */
+void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out,
+                        void *ctx); /* --text: items, phases, values, steps, certificate */
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
 
 #endif

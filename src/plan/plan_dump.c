@@ -1,5 +1,5 @@
-/* plan/plan_dump: a plan for people. The table is what `dctms plan` prints; the text is everything, for reading and for diffs. Names come
- * from model and plan files: each is printed as dct_safe shows it. */
+/* plan/plan_dump: a plan for people. The table is what `dctms plan` prints; the text is everything, for reading and for diffs.
+ * Names come from model and plan files: each is printed as dct_safe shows it. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,16 +12,20 @@ static void put_heading(const dct_text *t, const dct_plan *plan) {
     const dct_bounds *b = &plan->bounds;
     char type_k[16], type_v[16];
     dct_safe_text arch, name;
-    dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n", dct_safe(plan->arch, &arch), dct_safe(plan->model_name, &name), plan->n_params,
-                 plan->tensor_bytes, dct_mib(plan->tensor_bytes));
-    dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots,
-                 b->threads, dct_type_flag(b->type_k, type_k), dct_type_flag(b->type_v, type_v));
+    dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n",
+                 dct_safe(plan->arch, &arch), dct_safe(plan->model_name, &name), plan->n_params, plan->tensor_bytes,
+                 dct_mib(plan->tensor_bytes));
+    dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input,
+                 b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
+                 dct_type_flag(b->type_v, type_v));
 }
 
 enum { COLUMN = 14 };
 
 /* Negative when it does not fit. Sizes are below 2^63 (verify). */
-static int64_t headroom(const dct_plan *plan, const dct_plan_room *room) { return (int64_t)room->available_bytes - (int64_t)plan->m_max_bytes; }
+static int64_t headroom(const dct_plan *plan, const dct_plan_room *room) {
+    return (int64_t)room->available_bytes - (int64_t)plan->m_max_bytes;
+}
 
 static void put_envelope(const dct_text *t, const dct_plan *plan, const dct_plan_room *room) {
     dct_text_put(t, "%-5s", "");
@@ -35,9 +39,11 @@ static void put_envelope(const dct_text *t, const dct_plan *plan, const dct_plan
     if (room != NULL) dct_text_put(t, "%*" PRIu64 "%*" PRId64, COLUMN, room->available_bytes, COLUMN, headroom(plan, room));
 
     dct_text_put(t, "\n%-5s", "MiB");
-    for (int i = 0; i < DCT_REGION_COUNT; i++) dct_text_put(t, "%*.2f", COLUMN, dct_mib(dct_plan_region_bytes(plan, (dct_region)i)));
+    for (int i = 0; i < DCT_REGION_COUNT; i++)
+        dct_text_put(t, "%*.2f", COLUMN, dct_mib(dct_plan_region_bytes(plan, (dct_region)i)));
     dct_text_put(t, "%*.2f", COLUMN + 2, dct_mib(plan->m_max_bytes));
-    if (room != NULL) dct_text_put(t, "%*.2f%*.2f", COLUMN, dct_mib(room->available_bytes), COLUMN, (double)headroom(plan, room) / 1048576);
+    if (room != NULL)
+        dct_text_put(t, "%*.2f%*.2f", COLUMN, dct_mib(room->available_bytes), COLUMN, (double)headroom(plan, room) / 1048576);
     dct_text_put(t, "\n\n");
 }
 
@@ -58,16 +64,19 @@ static uint32_t count_arena_values(const dct_phase *phase) {
 }
 
 static void put_phases(const dct_text *t, const dct_plan *plan) {
-    dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes", "optimal", "steps", "waits");
+    dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes",
+                 "optimal", "steps", "waits");
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
         dct_safe_text name;
-        dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", dct_safe(p->name, &name), p->rows, count_arena_values(p), p->n_buffers, p->cert.load_bytes,
-                     p->cert.height_bytes, p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
+        dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", dct_safe(p->name, &name), p->rows,
+                     count_arena_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
+                     p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
-    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n", plan->bounds.threads,
-                 plan->est_ms_per_token, plan->roofline_ms_per_token);
-    dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors, plan->paper_buffers, plan->paper_clique);
+    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n",
+                 plan->bounds.threads, plan->est_ms_per_token, plan->roofline_ms_per_token);
+    dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors,
+                 plan->paper_buffers, plan->paper_clique);
 }
 
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx) {
@@ -115,7 +124,8 @@ static void put_ids(const dct_text *t, const dct_phase *phase, const dct_value_i
 static void put_step(const dct_text *t, const dct_phase *phase, uint32_t s) {
     const dct_step *step = &phase->steps[s];
     dct_text_put(t, "step %u", s);
-    for (uint32_t i = 0; i < step->n_waits; i++) dct_text_put(t, "%s%u", i == 0 ? " after " : ", ", phase->waits[step->wait_begin + i]);
+    for (uint32_t i = 0; i < step->n_waits; i++)
+        dct_text_put(t, "%s%u", i == 0 ? " after " : ", ", phase->waits[step->wait_begin + i]);
     dct_text_put(t, " on workers %u..%u\n", step->worker_first, step->worker_first + step->n_workers - 1);
     for (uint32_t i = 0; i < step->n_ops; i++) {
         const dct_op *op = &phase->graph.ops[step->ops[i]];
@@ -129,8 +139,8 @@ static void put_step(const dct_text *t, const dct_phase *phase, uint32_t s) {
 
 static void put_certificate(const dct_text *t, const dct_phase *phase) {
     const dct_certificate *c = &phase->cert;
-    dct_text_put(t, "certificate: load %" PRIu64 " at op %u, height %" PRIu64 ", %s, %" PRIu64 " nodes searched; live there:\n", c->load_bytes, c->op, c->height_bytes,
-                 c->optimal ? "optimal" : "not proven optimal", c->nodes);
+    dct_text_put(t, "certificate: load %" PRIu64 " at op %u, height %" PRIu64 ", %s, %" PRIu64 " nodes searched; live there:\n",
+                 c->load_bytes, c->op, c->height_bytes, c->optimal ? "optimal" : "not proven optimal", c->nodes);
     for (uint32_t i = 0; i < c->n_values; i++) {
         const dct_value *v = &phase->graph.values[c->values[i]];
         dct_safe_text name;
@@ -140,7 +150,8 @@ static void put_certificate(const dct_text *t, const dct_phase *phase) {
 
 static void put_phase(const dct_text *t, const dct_phase *phase) {
     dct_safe_text name;
-    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", dct_safe(phase->name, &name), phase->rows, "value", "arena offset", "bytes", "ops", "name");
+    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", dct_safe(phase->name, &name), phase->rows, "value",
+                 "arena offset", "bytes", "ops", "name");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
         if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE) put_value(t, phase, v);
     }

@@ -7,10 +7,10 @@
  *   24  8   bytes of the whole file
  *   32      the body: every field of dct_plan in the order of the functions below, little-endian
  *
- * One routine a struct goes both ways, so writing and reading cannot drift apart: `field` functions write when the cursor has a writer
- * and read otherwise. A plan file is untrusted: counts are held against the bytes that are left before anything is allocated, ids against
- * the count of what they name, offsets against their region, texts must end inside their field. What the numbers mean is the verifier's
- * business. The first defect sticks in the cursor; the rest of the walk does nothing.
+ * One routine a struct goes both ways, so writing and reading cannot drift apart: `field` functions write when the cursor has a
+ * writer and read otherwise. A plan file is untrusted: counts are held against the bytes that are left before anything is
+ * allocated, ids against the count of what they name, offsets against their region, texts must end inside their field. What the
+ * numbers mean is the verifier's business. The first defect sticks in the cursor; the rest of the walk does nothing.
  */
 #include <string.h>
 
@@ -22,7 +22,8 @@
 
 enum { HEADER_BYTES = 32, HASH_AT = 16, HASHED_FROM = 24 };
 
-/* What a plan may hold at most, several times what the largest model needs a layer; so no file makes the verifier work for long. */
+/* What a plan may hold at most, several times what the largest model needs a layer; so no file makes the verifier work for long.
+ */
 enum {
     MAX_WEIGHTS = 32 * DCT_MAX_LAYERS,
     MAX_CACHES = 2 * DCT_MAX_LAYERS,
@@ -128,9 +129,10 @@ static void field_text(cursor *c, char *text, uint32_t cap, const char *what) {
     text[n] = '\0';
 }
 
-/* The count of an array, `most` or less, and, when reading, its room; `file_bytes` is the least that an element takes in the file. NULL
- * after a defect. */
-static void *field_array(cursor *c, void *items, uint32_t *n, uint32_t most, uint64_t item_bytes, uint64_t file_bytes, const char *what) {
+/* The count of an array, `most` or less, and, when reading, its room; `file_bytes` is the least that an element takes in the
+ * file. NULL after a defect. */
+static void *field_array(cursor *c, void *items, uint32_t *n, uint32_t most, uint64_t item_bytes, uint64_t file_bytes,
+                         const char *what) {
     field_below(c, n, most + 1, what);
     if (c->status != DCT_OK || !reading(c)) return items;
     if (*n > dct_reader_left(c->r) / file_bytes) {
@@ -236,7 +238,8 @@ static void walk_value(cursor *c, const dct_plan *plan, dct_value *v, dct_value_
     field_u32(c, &v->producer, "a value's producer"); /* held against the ops once they are counted */
     field_id(c, &v->alias_of, id, "a value's alias");
     field_id(c, &v->ref, referable(plan, v->kind), "a value's reference");
-    if (c->status == DCT_OK && (v->kind == DCT_KIND_WEIGHT || v->kind == DCT_KIND_KV) && v->ref == DCT_NONE) defect(c, "a value's reference");
+    if (c->status == DCT_OK && (v->kind == DCT_KIND_WEIGHT || v->kind == DCT_KIND_KV) && v->ref == DCT_NONE)
+        defect(c, "a value's reference");
     field_i32(c, &v->layer, "a value's layer");
 }
 
@@ -279,7 +282,8 @@ static void walk_graph(cursor *c, const dct_plan *plan, dct_graph *g) {
 
 static void walk_step(cursor *c, const dct_phase *phase, dct_step *step) {
     field_below(c, &step->n_ops, DCT_STEP_MAX_OPS + 1, "a step's ops");
-    for (uint32_t i = 0; i < step->n_ops && c->status == DCT_OK; i++) field_below(c, &step->ops[i], phase->graph.n_ops, "a step's ops");
+    for (uint32_t i = 0; i < step->n_ops && c->status == DCT_OK; i++)
+        field_below(c, &step->ops[i], phase->graph.n_ops, "a step's ops");
     field_u32(c, &step->worker_first, "a step's workers");
     field_u32(c, &step->n_workers, "a step's workers");
     field_u32(c, &step->wait_begin, "a step's waits");
@@ -291,7 +295,8 @@ static void check_steps(cursor *c, const dct_phase *phase) {
     for (uint32_t i = 0; i < phase->n_steps && c->status == DCT_OK; i++) {
         const dct_step *step = &phase->steps[i];
         if (step->n_ops == 0) defect(c, "a step without ops");
-        else if (step->wait_begin > phase->n_waits || step->n_waits > phase->n_waits - step->wait_begin) defect(c, "a step's waits");
+        else if (step->wait_begin > phase->n_waits || step->n_waits > phase->n_waits - step->wait_begin)
+            defect(c, "a step's waits");
     }
 }
 
@@ -300,8 +305,10 @@ static void walk_certificate(cursor *c, const dct_phase *phase, dct_certificate 
     field_u64(c, &cert->height_bytes, "a certificate's height");
     field_bool(c, &cert->optimal, "a certificate's claim");
     field_below(c, &cert->op, phase->graph.n_ops, "a certificate's op");
-    cert->values = field_array(c, cert->values, &cert->n_values, phase->graph.n_values, sizeof *cert->values, sizeof(uint32_t), "a certificate's values");
-    for (uint32_t i = 0; i < cert->n_values && c->status == DCT_OK; i++) field_below(c, &cert->values[i], phase->graph.n_values, "a certificate's values");
+    cert->values = field_array(c, cert->values, &cert->n_values, phase->graph.n_values, sizeof *cert->values, sizeof(uint32_t),
+                               "a certificate's values");
+    for (uint32_t i = 0; i < cert->n_values && c->status == DCT_OK; i++)
+        field_below(c, &cert->values[i], phase->graph.n_values, "a certificate's values");
     field_u64(c, &cert->nodes, "a certificate's nodes");
 }
 
@@ -317,17 +324,21 @@ static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
     field_u32(c, &phase->rows, "a phase's rows");
     walk_graph(c, plan, &phase->graph);
     uint32_t n_places = phase->graph.n_values, n_scratch = phase->graph.n_ops;
-    phase->places = field_array(c, phase->places, &n_places, phase->graph.n_values, sizeof *phase->places, 12, "a phase's places");
+    phase->places = field_array(c, phase->places, &n_places, phase->graph.n_values, sizeof *phase->places, 12,
+                                "a phase's places");
     if (c->status == DCT_OK && n_places != phase->graph.n_values) defect(c, "a phase's places");
     for (uint32_t i = 0; i < n_places && c->status == DCT_OK; i++) walk_place(c, plan, &phase->places[i]);
     phase->steps = field_array(c, phase->steps, &phase->n_steps, phase->graph.n_ops, sizeof *phase->steps, 28, "a phase's steps");
     for (uint32_t i = 0; i < phase->n_steps && c->status == DCT_OK; i++) walk_step(c, phase, &phase->steps[i]);
     phase->waits = field_array(c, phase->waits, &phase->n_waits, MAX_WAITS, sizeof *phase->waits, 4, "a phase's waits");
-    for (uint32_t i = 0; i < phase->n_waits && c->status == DCT_OK; i++) field_below(c, &phase->waits[i], phase->n_steps, "a phase's waits");
+    for (uint32_t i = 0; i < phase->n_waits && c->status == DCT_OK; i++)
+        field_below(c, &phase->waits[i], phase->n_steps, "a phase's waits");
     check_steps(c, phase);
-    phase->scratch = field_array(c, phase->scratch, &n_scratch, phase->graph.n_ops, sizeof *phase->scratch, 4, "a phase's scratch");
+    phase->scratch = field_array(c, phase->scratch, &n_scratch, phase->graph.n_ops, sizeof *phase->scratch, 4,
+                                 "a phase's scratch");
     if (c->status == DCT_OK && n_scratch != phase->graph.n_ops) defect(c, "a phase's scratch");
-    for (uint32_t i = 0; i < n_scratch && c->status == DCT_OK; i++) field_id(c, &phase->scratch[i], phase->graph.n_values, "a phase's scratch");
+    for (uint32_t i = 0; i < n_scratch && c->status == DCT_OK; i++)
+        field_id(c, &phase->scratch[i], phase->graph.n_values, "a phase's scratch");
     field_u32(c, &phase->n_buffers, "a phase's buffers");
     walk_certificate(c, phase, &phase->cert);
 }
@@ -335,7 +346,8 @@ static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
 /* The reservation is its regions, one after another, none past its end. */
 static void check_regions(cursor *c, const dct_plan *plan) {
     for (uint32_t i = 0; i < DCT_REGION_COUNT && c->status == DCT_OK; i++) {
-        if (plan->region_offset[i] > plan->reserve_bytes || plan->region_bytes[i] > plan->reserve_bytes - plan->region_offset[i]) defect(c, "a region");
+        if (plan->region_offset[i] > plan->reserve_bytes || plan->region_bytes[i] > plan->reserve_bytes - plan->region_offset[i])
+            defect(c, "a region");
     }
 }
 
@@ -389,7 +401,9 @@ dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t
     if (measure.status != DCT_OK) return measure.status;
     *bytes = count.pos;
     if (out == NULL) return DCT_OK;
-    if (cap < count.pos) return dct_fail(err, DCT_USAGE, "a plan of %llu bytes does not fit in %llu", (unsigned long long)count.pos, (unsigned long long)cap);
+    if (cap < count.pos)
+        return dct_fail(err, DCT_USAGE, "a plan of %llu bytes does not fit in %llu", (unsigned long long)count.pos,
+                        (unsigned long long)cap);
     dct_writer w = {.bytes = out, .size = count.pos};
     write_header(&w, 0, count.pos);
     walk_plan(&(cursor){.w = &w, .err = err}, &copy); /* what could be measured can be written */
@@ -405,13 +419,18 @@ static dct_status read_header(dct_reader *r, const uint8_t *bytes, uint64_t n, d
     const void *magic;
     uint32_t version, zero;
     uint64_t hash, size;
-    if (!dct_read_bytes(r, sizeof MAGIC, &magic) || memcmp(magic, MAGIC, sizeof MAGIC) != 0) return dct_fail_at(err, DCT_BAD_FILE, 0, "not a plan file");
+    if (!dct_read_bytes(r, sizeof MAGIC, &magic) || memcmp(magic, MAGIC, sizeof MAGIC) != 0)
+        return dct_fail_at(err, DCT_BAD_FILE, 0, "not a plan file");
     if (!dct_read_u32(r, &version) || !dct_read_u32(r, &zero) || !dct_read_u64(r, &hash) || !dct_read_u64(r, &size)) {
         return dct_fail_at(err, DCT_BAD_FILE, n, "plan file: cut off in its header");
     }
-    if (version != DCT_PLAN_VERSION) return dct_fail_at(err, DCT_BAD_FILE, 8, "plan file: version %u, this program reads version %d", version, DCT_PLAN_VERSION);
+    if (version != DCT_PLAN_VERSION)
+        return dct_fail_at(err, DCT_BAD_FILE, 8, "plan file: version %u, this program reads version %d", version,
+                           DCT_PLAN_VERSION);
     if (zero != 0) return dct_fail_at(err, DCT_BAD_FILE, 12, "plan file: reserved bytes are not 0");
-    if (size != n) return dct_fail_at(err, DCT_BAD_FILE, 24, "plan file: %llu bytes, its header says %llu", (unsigned long long)n, (unsigned long long)size);
+    if (size != n)
+        return dct_fail_at(err, DCT_BAD_FILE, 24, "plan file: %llu bytes, its header says %llu", (unsigned long long)n,
+                           (unsigned long long)size);
     uint64_t found = dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, bytes + HASHED_FROM, n - HASHED_FROM));
     if (found != hash) return dct_fail_at(err, DCT_BAD_FILE, HASH_AT, "plan file: damaged (its hash differs)");
     return DCT_OK;

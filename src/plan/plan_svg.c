@@ -15,12 +15,21 @@
 
 #include "plan/plan_text.h"
 
-enum { WIDTH = 1280, HEIGHT = 640, LEFT = 96, RIGHT = 24, TOP = 56, BOTTOM = 108, PLOT_W = WIDTH - LEFT - RIGHT, PLOT_H = HEIGHT - TOP - BOTTOM };
+enum {
+    WIDTH = 1280, HEIGHT = 640, LEFT = 96, RIGHT = 24, TOP = 56, BOTTOM = 108, PLOT_W = WIDTH - LEFT - RIGHT,
+    PLOT_H = HEIGHT - TOP - BOTTOM
+};
 
 typedef enum paint { PAINT_ACTIVATION, PAINT_IN_PLACE, PAINT_QUANTISED, PAINT_PARTIALS, PAINT_SCRATCH, PAINT_COUNT } paint;
 
-static const struct { const char *color, *label; } PAINTS[PAINT_COUNT] = {
-    {"#4c78a8", "activation"}, {"#54a24b", "carried in place (residual stream)"}, {"#f2a541", "quantised activation"}, {"#b279a2", "attention partials"}, {"#9d9da1", "scratch"},
+static const struct {
+    const char *color, *label;
+} PAINTS[PAINT_COUNT] = {
+    {"#4c78a8", "activation"},
+    {"#54a24b", "carried in place (residual stream)"},
+    {"#f2a541", "quantised activation"},
+    {"#b279a2", "attention partials"},
+    {"#9d9da1", "scratch"},
 };
 
 typedef struct canvas {
@@ -57,7 +66,9 @@ static paint paint_of(const dct_graph *g, dct_value_id id) {
     if (v->producer != DCT_NONE && g->ops[v->producer].kind == DCT_OP_ATTN_PART) return PAINT_PARTIALS;
     for (dct_value_id other = id + 1; other < g->n_values; other++) {
         const dct_value *w = &g->values[other];
-        if (w->alias_of == id && w->producer != DCT_NONE && (g->ops[w->producer].kind == DCT_OP_LINEAR_ADD || g->ops[w->producer].kind == DCT_OP_ADD)) return PAINT_IN_PLACE;
+        if (w->alias_of == id && w->producer != DCT_NONE &&
+            (g->ops[w->producer].kind == DCT_OP_LINEAR_ADD || g->ops[w->producer].kind == DCT_OP_ADD))
+            return PAINT_IN_PLACE;
     }
     return PAINT_ACTIVATION;
 }
@@ -67,11 +78,15 @@ static void draw_values(const canvas *c) {
     for (dct_value_id v = 0; v < g->n_values; v++) {
         const dct_value *value = &g->values[v];
         dct_op_id first, last;
-        if (value->kind != DCT_KIND_INTERMEDIATE || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last)) continue;
+        if (value->kind != DCT_KIND_INTERMEDIATE || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last))
+            continue;
         uint64_t offset = c->phase->places[v].offset;
         double top = y_of(c, offset + value->bytes), height = y_of(c, offset) - top;
-        dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\"><title>", x_of(c, first), top,
-                     x_of(c, last + 1) - x_of(c, first), height, PAINTS[paint_of(g, v)].color);
+        dct_text_put(
+            &c->t,
+            "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
+            "stroke-width=\"0.4\"><title>",
+            x_of(c, first), top, x_of(c, last + 1) - x_of(c, first), height, PAINTS[paint_of(g, v)].color);
         put_escaped(&c->t, value->name);
         dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", steps %u to %u</title></rect>\n", value->bytes, offset,
                      step_of(c->phase, first), step_of(c->phase, last));
@@ -93,10 +108,14 @@ static void draw_byte_axis(const canvas *c) {
     double unit = mib ? 1048576 : 1024, range = (double)c->bytes / unit, step = tick_distance(range, 8);
     for (int i = 0; i * step <= range; i++) {
         double y = TOP + PLOT_H - i * step / range * PLOT_H;
-        dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#e4e4e4\"/><text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%g</text>\n", LEFT, y,
-                     WIDTH - RIGHT, y, LEFT - 8, y + 4, i * step);
+        dct_text_put(
+            &c->t,
+            "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#e4e4e4\"/>"
+            "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%g</text>\n",
+            LEFT, y, WIDTH - RIGHT, y, LEFT - 8, y + 4, i * step);
     }
-    dct_text_put(&c->t, "<text transform=\"translate(24,%d) rotate(-90)\" text-anchor=\"middle\">arena offset [%s]</text>\n", TOP + PLOT_H / 2, mib ? "MiB" : "KiB");
+    dct_text_put(&c->t, "<text transform=\"translate(24,%d) rotate(-90)\" text-anchor=\"middle\">arena offset [%s]</text>\n",
+                 TOP + PLOT_H / 2, mib ? "MiB" : "KiB");
 }
 
 static void draw_step_axis(const canvas *c) {
@@ -106,25 +125,33 @@ static void draw_step_axis(const canvas *c) {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         double x = x_of(c, p->steps[s].ops[0]);
         bool numbered = s % every == 0;
-        dct_text_put(&c->t, "<line x1=\"%.2f\" y1=\"%u\" x2=\"%.2f\" y2=\"%u\" stroke=\"#444444\" stroke-width=\"%s\"/>\n", x, base, x, base + (numbered ? 7 : 3), numbered ? "1" : "0.5");
+        dct_text_put(&c->t, "<line x1=\"%.2f\" y1=\"%u\" x2=\"%.2f\" y2=\"%u\" stroke=\"#444444\" stroke-width=\"%s\"/>\n", x,
+                     base, x, base + (numbered ? 7 : 3), numbered ? "1" : "0.5");
         if (numbered) dct_text_put(&c->t, "<text x=\"%.2f\" y=\"%u\" text-anchor=\"middle\">%u</text>\n", x, base + 20, s);
     }
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"%u\" text-anchor=\"middle\">step (each as wide as its number of ops)</text>\n", LEFT + PLOT_W / 2, base + 42);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%u\" text-anchor=\"middle\">step (each as wide as its number of ops)</text>\n",
+                 LEFT + PLOT_W / 2, base + 42);
 }
 
 static void draw_load(const canvas *c) {
     const dct_certificate *cert = &c->phase->cert;
     double y = y_of(c, cert->load_bytes);
-    dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"/>\n", LEFT, y, WIDTH - RIGHT, y);
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64 " bytes, reached in step %u</text>\n", WIDTH - RIGHT, y - 6,
-                 cert->load_bytes, step_of(c->phase, cert->op));
+    dct_text_put(
+        &c->t,
+        "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"/>\n",
+        LEFT, y, WIDTH - RIGHT, y);
+    dct_text_put(&c->t,
+                 "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64
+                 " bytes, reached in step %u</text>\n",
+                 WIDTH - RIGHT, y - 6, cert->load_bytes, step_of(c->phase, cert->op));
 }
 
 static void draw_legend(const canvas *c) {
     static const int widths[PAINT_COUNT] = {110, 260, 180, 160, 90};
     int x = LEFT;
     for (int i = 0; i < PAINT_COUNT; i++) {
-        dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n", x, HEIGHT - 30, PAINTS[i].color, x + 20, HEIGHT - 18, PAINTS[i].label);
+        dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n",
+                     x, HEIGHT - 30, PAINTS[i].color, x + 20, HEIGHT - 18, PAINTS[i].label);
         x += widths[i];
     }
 }
@@ -136,8 +163,8 @@ static void draw_title(const canvas *c, const dct_plan *plan) {
     dct_text_put(&c->t, ": arena of phase ");
     put_escaped(&c->t, c->phase->name);
     dct_text_put(&c->t, ", %u %s, %u steps</text>\n", c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT, cert->height_bytes, dct_mib(cert->height_bytes),
-                 cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT,
+                 cert->height_bytes, dct_mib(cert->height_bytes), cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
 }
 
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx) {
@@ -145,7 +172,11 @@ void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *o
     if (c.phase == NULL || c.phase->graph.n_ops == 0) return;
     c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
     c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
-    dct_text_put(&c.t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+    dct_text_put(
+        &c.t,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+        "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT);
     dct_text_put(&c.t, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
     draw_title(&c, plan);
     draw_byte_axis(&c);

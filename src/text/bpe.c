@@ -29,7 +29,8 @@ static void join_pairs(const dct_tokenizer *t, dct_merge_state *s) {
 }
 
 /* A byte without a token takes part in no merge: no token stands for it in val, and find_merge finds nothing for that. */
-dct_status dct_bpe_encode(const dct_tokenizer *t, const uint8_t *word, uint32_t n, void *scratch, dct_token_sink *sink, dct_err *err) {
+dct_status dct_bpe_encode(const dct_tokenizer *t, const uint8_t *word, uint32_t n, void *scratch, dct_token_sink *sink,
+                          dct_err *err) {
     if (dct_pre_get(t->pre)->ignore_merges) {
         dct_token whole = dct_vocab_find_plain(t, false, word, n);
         if (whole != DCT_NO_TOKEN) {

@@ -107,7 +107,8 @@ static const dct_chat_message *leading_system(const chat_run *run) {
 static dct_status check_folded_system(const chat_run *run, dct_err *err) {
     for (uint32_t i = 1; i < run->n; i++)
         if (role_of(&run->messages[i]) == ROLE_SYSTEM)
-            return dct_fail(err, DCT_USAGE, "this chat template takes a system message only at the beginning (message %u)", i + 1);
+            return dct_fail(err, DCT_USAGE, "this chat template takes a system message only at the beginning (message %u)",
+                            i + 1);
     if (leading_system(run) == NULL) return DCT_OK;
     if (run->n == 1 || role_of(&run->messages[1]) != ROLE_USER)
         return dct_fail(err, DCT_USAGE, "this chat template needs a user message after the system message");
@@ -311,12 +312,14 @@ static dct_status render_phi3(const chat_run *run, dct_err *err) {
     return DCT_OK;
 }
 
-dct_status dct_chat_render(dct_chat_family family, dct_str jinja, const dct_chat_message *messages, uint32_t n, bool add_generation,
-                           dct_chat_piece_fn *piece, void *ctx, dct_err *err) {
+dct_status dct_chat_render(dct_chat_family family, dct_str jinja, const dct_chat_message *messages, uint32_t n,
+                           bool add_generation, dct_chat_piece_fn *piece, void *ctx, dct_err *err) {
     chat_run run = {jinja, messages, n, add_generation, piece, ctx};
     for (uint32_t i = 0; i < n; i++)
-        if (strcmp(messages[i].role, "system") != 0 && strcmp(messages[i].role, "user") != 0 && strcmp(messages[i].role, "assistant") != 0)
-            return dct_fail(err, DCT_USAGE, "message %u has the role '%.40s' (system, user and assistant are known)", i + 1, messages[i].role);
+        if (strcmp(messages[i].role, "system") != 0 && strcmp(messages[i].role, "user") != 0 &&
+            strcmp(messages[i].role, "assistant") != 0)
+            return dct_fail(err, DCT_USAGE, "message %u has the role '%.40s' (system, user and assistant are known)", i + 1,
+                            messages[i].role);
     switch (family) {
     case DCT_CHAT_CHATML: return render_chatml(&run, err);
     case DCT_CHAT_LLAMA2: return render_llama2(&run, err);
@@ -326,5 +329,6 @@ dct_status dct_chat_render(dct_chat_family family, dct_str jinja, const dct_chat
     case DCT_CHAT_PHI3: return render_phi3(&run, err);
     case DCT_CHAT_NONE: break;
     }
-    return dct_fail(err, DCT_USAGE, "the model's chat template is not one we know; choose one with --chat-template (%s)", dct_chat_names());
+    return dct_fail(err, DCT_USAGE, "the model's chat template is not one we know; choose one with --chat-template (%s)",
+                    dct_chat_names());
 }

@@ -28,7 +28,9 @@ dct_merge_state dct_merge_start(void *scratch, uint32_t n);
 void dct_merge_push(dct_merge_state *s, uint32_t key, uint32_t pos);
 bool dct_merge_pop(dct_merge_state *s, uint32_t *key, uint32_t *pos);
 
-static inline void dct_merge_set_len(dct_merge_state *s, uint32_t pos, uint32_t len) { s->len[pos] = s->len[pos + len - 1] = len; }
+static inline void dct_merge_set_len(dct_merge_state *s, uint32_t pos, uint32_t len) {
+    s->len[pos] = s->len[pos + len - 1] = len;
+}
 static inline uint32_t dct_merge_next(const dct_merge_state *s, uint32_t pos) { return pos + s->len[pos]; }
 static inline uint32_t dct_merge_prev(const dct_merge_state *s, uint32_t pos) { return pos - s->len[pos - 1]; } /* pos > 0 */
 

@@ -132,11 +132,15 @@ static uint64_t spaced_run_end(const uint8_t *text, uint64_t pos, uint64_t end, 
     return c.kind == DCT_CHAR_SPACE ? pos : pos + c.bytes;
 }
 
-static uint64_t split_each_number(const uint8_t *text, uint64_t pos, uint64_t end) { return single_end(text, pos, end, is_number); }
+static uint64_t split_each_number(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return single_end(text, pos, end, is_number);
+}
 
 static uint64_t split_number_runs(const uint8_t *text, uint64_t pos, uint64_t end) { return run_end(text, pos, end, is_number); }
 
-static uint64_t split_each_line_end(const uint8_t *text, uint64_t pos, uint64_t end) { return single_end(text, pos, end, is_line_end); }
+static uint64_t split_each_line_end(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return single_end(text, pos, end, is_line_end);
+}
 
 /* [\p{P}$+<=>^~|] */
 static bool is_default_punct(text_char c) {
@@ -145,7 +149,9 @@ static bool is_default_punct(text_char c) {
            c.code == '|';
 }
 
-static uint64_t split_default_punct(const uint8_t *text, uint64_t pos, uint64_t end) { return run_end(text, pos, end, is_default_punct); }
+static uint64_t split_default_punct(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return run_end(text, pos, end, is_default_punct);
+}
 
 static bool three_digits_at(const uint8_t *text, uint64_t pos, uint64_t end) {
     return end - pos >= 3 && is_ascii_digit(char_at(text, pos, end)) && is_ascii_digit(char_at(text, pos + 1, end)) &&
@@ -197,19 +203,27 @@ static bool is_cased_letter(text_char c) {
 
 /* [!-/:-~！-／：-～‘-‟　-。], which takes in the ASCII letters: an accented word is cut between its ASCII and its other letters. */
 static bool is_deepseek_mark(text_char c) {
-    static const code_range ranges[] = {{'!', '/'}, {':', '~'}, {0x2018, 0x201F}, {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E},
-                                        {UINT32_MAX, 0}};
+    static const code_range ranges[] = {{'!', '/'},       {':', '~'},       {0x2018, 0x201F}, {0x3000, 0x3002},
+                                        {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}, {UINT32_MAX, 0}};
     return in_ranges(c.code, ranges, sizeof ranges / sizeof ranges[0] - 1);
 }
 
 /* [一-龥ࠀ-一가-퟿] */
-static bool is_deepseek_wide(text_char c) { return (c.code >= 0x800 && c.code <= 0x9FA5) || (c.code >= 0xAC00 && c.code <= 0xD7FF); }
+static bool is_deepseek_wide(text_char c) {
+    return (c.code >= 0x800 && c.code <= 0x9FA5) || (c.code >= 0xAC00 && c.code <= 0xD7FF);
+}
 
-static uint64_t split_cased_words(const uint8_t *text, uint64_t pos, uint64_t end) { return spaced_run_end(text, pos, end, is_cased_letter); }
+static uint64_t split_cased_words(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return spaced_run_end(text, pos, end, is_cased_letter);
+}
 
-static uint64_t split_deepseek_marks(const uint8_t *text, uint64_t pos, uint64_t end) { return spaced_run_end(text, pos, end, is_deepseek_mark); }
+static uint64_t split_deepseek_marks(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return spaced_run_end(text, pos, end, is_deepseek_mark);
+}
 
-static uint64_t split_deepseek_wide(const uint8_t *text, uint64_t pos, uint64_t end) { return run_end(text, pos, end, is_deepseek_wide); }
+static uint64_t split_deepseek_wide(const uint8_t *text, uint64_t pos, uint64_t end) {
+    return run_end(text, pos, end, is_deepseek_wide);
+}
 
 /* \s+$ and what comes before. */
 static uint64_t split_trailing_space(const uint8_t *text, uint64_t pos, uint64_t end) {
@@ -234,9 +248,10 @@ static const dct_pre_family families[] = {
     [PRE_DBRX] = {"dbrx", {split_llama3}, false, false},
     [PRE_SMOLLM] = {"smollm", {split_each_number, split_gpt2}, false, false},
     [PRE_DEEPSEEK_LLM] = {"deepseek-llm",
-                          {split_each_line_end, split_cased_words, split_deepseek_marks, split_trailing_space, split_deepseek_wide,
-                           split_number_runs},
-                          false, false},
+                          {split_each_line_end, split_cased_words, split_deepseek_marks, split_trailing_space,
+                           split_deepseek_wide, split_number_runs},
+                          false,
+                          false},
 };
 
 /* Names under which converters write the same cut with the same defaults. */

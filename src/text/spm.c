@@ -16,7 +16,8 @@ typedef struct spm_text {
 
 static dct_token token_at(const spm_text *x, uint32_t pos, uint32_t len) {
     if (x->lead == 0) return dct_vocab_find_plain(x->t, false, x->text + pos, len);
-    return pos == 0 ? dct_vocab_find_plain(x->t, true, x->text, len - 1) : dct_vocab_find_plain(x->t, false, x->text + pos - 1, len);
+    return pos == 0 ? dct_vocab_find_plain(x->t, true, x->text, len - 1)
+                    : dct_vocab_find_plain(x->t, false, x->text + pos - 1, len);
 }
 
 /* Order-preserving: a higher score gives a lower key. Scores are not NaN (checked when the tables are built). */
@@ -74,8 +75,8 @@ static dct_status put_symbol(const spm_text *x, uint32_t pos, uint32_t len, dct_
     return DCT_OK;
 }
 
-dct_status dct_spm_encode(const dct_tokenizer *t, bool lead_space, const uint8_t *text, uint32_t n, void *scratch, dct_token_sink *sink,
-                          dct_err *err) {
+dct_status dct_spm_encode(const dct_tokenizer *t, bool lead_space, const uint8_t *text, uint32_t n, void *scratch,
+                          dct_token_sink *sink, dct_err *err) {
     spm_text x = {t, text, lead_space ? 1 : 0};
     dct_merge_state s = dct_merge_start(scratch, n + x.lead);
     cut_into_characters(&x, &s);

@@ -14,7 +14,8 @@ typedef struct part_walk {
 static void move_to(part_walk *walk, uint64_t pos) {
     if (pos < walk->parsed_end) return;
     while (walk->at < walk->n_parts && walk->parts[walk->at].end <= pos) walk->at++;
-    for (; walk->at < walk->n_parts && walk->parts[walk->at].parse_special; walk->at++) walk->parsed_end = walk->parts[walk->at].end;
+    for (; walk->at < walk->n_parts && walk->parts[walk->at].parse_special; walk->at++)
+        walk->parsed_end = walk->parts[walk->at].end;
 }
 
 /* The longest token of the list that stands at text[0], among those that may be seen here: control tokens only when they end
@@ -48,13 +49,15 @@ static dct_token match_parsed(const dct_tokenizer *t, const uint8_t *text, uint6
 
 dct_status dct_sink_put_byte(const dct_tokenizer *t, uint8_t byte, dct_token_sink *sink, dct_err *err) {
     dct_token id = t->byte_token[byte] != DCT_NO_TOKEN ? t->byte_token[byte] : t->special.unk;
-    if (id == DCT_NO_TOKEN) return dct_fail(err, DCT_BAD_FILE, "the vocabulary has no token for byte 0x%02X and no unknown token", byte);
+    if (id == DCT_NO_TOKEN)
+        return dct_fail(err, DCT_BAD_FILE, "the vocabulary has no token for byte 0x%02X and no unknown token", byte);
     dct_sink_put(sink, id);
     return DCT_OK;
 }
 
 /* A stretch stands at the beginning or after a special token: in both places SPM puts its space. */
-static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, void *scratch, dct_token_sink *sink, dct_err *err) {
+static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, void *scratch, dct_token_sink *sink,
+                            dct_err *err) {
     if (n == 0) return DCT_OK;
     if (t->kind == DCT_VOCAB_SPM) return dct_spm_encode(t, t->special.add_space_prefix, text, (uint32_t)n, scratch, sink, err);
     dct_pre_walk walk = dct_pre_start(t->pre, text, n);
@@ -68,8 +71,8 @@ static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_
 
 static bool is_ascii_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-static dct_status put_text(const dct_tokenizer *t, const uint8_t *text, uint64_t n, part_walk *walk, void *scratch, dct_token_sink *sink,
-                           dct_err *err) {
+static dct_status put_text(const dct_tokenizer *t, const uint8_t *text, uint64_t n, part_walk *walk, void *scratch,
+                           dct_token_sink *sink, dct_err *err) {
     uint64_t pos = 0, plain = 0; /* text[plain, pos) waits */
     while (pos < n) {
         move_to(walk, pos);
@@ -94,9 +97,11 @@ uint64_t dct_tokenizer_scratch_bytes(const dct_tokenizer *t, uint64_t n_text) {
     return dct_merge_scratch_bytes(n_text + 1); /* one more for SPM's space */
 }
 
-dct_status dct_tokenizer_encode_parts(const dct_tokenizer *t, const char *text, uint64_t n_text, const dct_text_part *parts, uint64_t n_parts,
-                                      bool add_special, void *scratch, dct_token *ids, uint64_t cap, uint64_t *n, dct_err *err) {
-    if (n_text >= UINT32_MAX) return dct_fail(err, DCT_BOUND, "a text of %llu bytes is longer than 4 GiB", (unsigned long long)n_text);
+dct_status dct_tokenizer_encode_parts(const dct_tokenizer *t, const char *text, uint64_t n_text, const dct_text_part *parts,
+                                      uint64_t n_parts, bool add_special, void *scratch, dct_token *ids, uint64_t cap,
+                                      uint64_t *n, dct_err *err) {
+    if (n_text >= UINT32_MAX)
+        return dct_fail(err, DCT_BOUND, "a text of %llu bytes is longer than 4 GiB", (unsigned long long)n_text);
     part_walk walk = {.parts = parts, .n_parts = n_parts};
     dct_token_sink sink = {ids, cap, 0};
     if (add_special && t->special.add_bos) dct_sink_put(&sink, t->special.bos);
@@ -107,8 +112,8 @@ dct_status dct_tokenizer_encode_parts(const dct_tokenizer *t, const char *text, 
     return DCT_OK;
 }
 
-dct_status dct_tokenizer_encode(const dct_tokenizer *t, const char *text, uint64_t n_text, bool add_special, bool parse_special, void *scratch,
-                                dct_token *ids, uint64_t cap, uint64_t *n, dct_err *err) {
+dct_status dct_tokenizer_encode(const dct_tokenizer *t, const char *text, uint64_t n_text, bool add_special, bool parse_special,
+                                void *scratch, dct_token *ids, uint64_t cap, uint64_t *n, dct_err *err) {
     dct_text_part whole = {n_text, parse_special};
     return dct_tokenizer_encode_parts(t, text, n_text, &whole, 1, add_special, scratch, ids, cap, n, err);
 }

@@ -52,8 +52,8 @@ static dct_status find_array(const dct_model *model, const char *key, dct_meta_t
 
 static dct_status check_length(const dct_meta *meta, const char *key, uint64_t n_tokens, dct_err *err) {
     if (meta == NULL || meta->array.n >= n_tokens) return DCT_OK;
-    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "%s has %llu entries for %llu tokens", key, (unsigned long long)meta->array.n,
-                       (unsigned long long)n_tokens);
+    return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "%s has %llu entries for %llu tokens", key,
+                       (unsigned long long)meta->array.n, (unsigned long long)n_tokens);
 }
 
 static dct_status read_kind(const dct_model *model, vocab_source *src, dct_err *err) {
@@ -74,8 +74,8 @@ static dct_status read_kind(const dct_model *model, vocab_source *src, dct_err *
     status = dct_model_get_str(model, "tokenizer.ggml.pre", &pre, &found, err);
     if (status != DCT_OK) return status;
     if (!dct_pre_find(pre, &src->pre))
-        return dct_fail(err, DCT_BAD_FILE, "unknown tokenizer.ggml.pre '%.*s' (known: %s)", (int)(pre.len < 64 ? pre.len : 64), pre.ptr,
-                        dct_pre_names());
+        return dct_fail(err, DCT_BAD_FILE, "unknown tokenizer.ggml.pre '%.*s' (known: %s)", (int)(pre.len < 64 ? pre.len : 64),
+                        pre.ptr, dct_pre_names());
     return DCT_OK;
 }
 
@@ -90,7 +90,8 @@ static dct_status read_source(const dct_model *model, vocab_source *src, dct_err
     if (src->tokens == NULL) return dct_fail(err, DCT_BAD_FILE, "tokenizer.ggml.tokens is missing");
     uint64_t n_tokens = src->tokens->array.n;
     if (n_tokens == 0 || n_tokens > INT32_MAX)
-        return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens has %llu tokens", (unsigned long long)n_tokens);
+        return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens has %llu tokens",
+                           (unsigned long long)n_tokens);
     status = check_length(src->types, "tokenizer.ggml.token_type", n_tokens, err);
     if (status == DCT_OK) status = check_length(src->scores, "tokenizer.ggml.scores", n_tokens, err);
     if (status != DCT_OK) return status;
@@ -174,8 +175,8 @@ static dct_status fill_texts(const vocab_source *src, dct_tokenizer *t, dct_err 
         uint64_t slot = dct_vocab_hash(text) & t->index_mask;
         for (; index[slot] != 0; slot = (slot + 1) & t->index_mask)
             if (dct_str_eq(dct_vocab_text(t, index[slot] - 1), text))
-                return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens: tokens %u and %u have the same text",
-                                   index[slot] - 1, id);
+                return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset,
+                                   "tokenizer.ggml.tokens: tokens %u and %u have the same text", index[slot] - 1, id);
         index[slot] = id + 1;
     }
     return DCT_OK;
@@ -200,7 +201,8 @@ static dct_status fill_flags(const vocab_source *src, dct_tokenizer *t, dct_err 
             return dct_fail_at(err, DCT_BAD_FILE, src->types->offset, "tokenizer.ggml.token_type ends at token %u", id);
         flags_of(t)[id] = flags_of_type(type);
         if (type == 6 && dct_vocab_byte_of_text(dct_vocab_text(t, id)) < 0)
-            return dct_fail_at(err, DCT_BAD_FILE, src->types->offset, "tokenizer.ggml.token_type: token %u is a byte but not of the form <0xHH>", id);
+            return dct_fail_at(err, DCT_BAD_FILE, src->types->offset,
+                               "tokenizer.ggml.token_type: token %u is a byte but not of the form <0xHH>", id);
     }
     return DCT_OK;
 }
@@ -210,7 +212,8 @@ static dct_status fill_scores(const vocab_source *src, dct_tokenizer *t, dct_err
     for (uint32_t id = 0; src->scores != NULL && id < t->n_tokens; id++) {
         double score = 0;
         if (!dct_meta_array_f64(src->model, src->scores, id, &score) || isnan(score))
-            return dct_fail_at(err, DCT_BAD_FILE, src->scores->offset, "tokenizer.ggml.scores: the score of token %u is not a number", id);
+            return dct_fail_at(err, DCT_BAD_FILE, src->scores->offset,
+                               "tokenizer.ggml.scores: the score of token %u is not a number", id);
         scores[id] = (float)score;
     }
     return DCT_OK;
@@ -252,10 +255,12 @@ static dct_status fill_merges(const vocab_source *src, dct_tokenizer *t, dct_err
         merge->left = dct_tokenizer_find(t, left);
         merge->right = dct_tokenizer_find(t, right);
         if (merge->left == DCT_NO_TOKEN || merge->right == DCT_NO_TOKEN)
-            return dct_fail_at(err, DCT_BAD_FILE, src->merges->offset, "tokenizer.ggml.merges: entry %u names an unknown token", rank);
+            return dct_fail_at(err, DCT_BAD_FILE, src->merges->offset, "tokenizer.ggml.merges: entry %u names an unknown token",
+                               rank);
         merge->merged = find_joined(t, merge->left, merge->right);
         if (merge->merged == DCT_NO_TOKEN)
-            return dct_fail_at(err, DCT_BAD_FILE, src->merges->offset, "tokenizer.ggml.merges: entry %u makes an unknown token", rank);
+            return dct_fail_at(err, DCT_BAD_FILE, src->merges->offset, "tokenizer.ggml.merges: entry %u makes an unknown token",
+                               rank);
         if ((flags_of(t)[merge->merged] & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN)) != 0) continue;
         if (dct_vocab_find_merge(t, merge->left, merge->right) != DCT_NO_TOKEN) continue;
         uint64_t slot = dct_vocab_merge_hash(merge->left, merge->right) & t->merge_index_mask;
@@ -311,9 +316,11 @@ static dct_status read_id(const dct_model *model, const char *key, uint32_t n_to
 static dct_status read_ids(const dct_model *model, dct_tokenizer *t, dct_err *err) {
     dct_special *s = &t->special;
     dct_token eom = DCT_NO_TOKEN;
-    const struct { const char *key; dct_token *id; } ids[] = {
-        {"tokenizer.ggml.bos_token_id", &s->bos},     {"tokenizer.ggml.eos_token_id", &s->eos}, {"tokenizer.ggml.eot_token_id", &s->eot},
-        {"tokenizer.ggml.unknown_token_id", &s->unk}, {"tokenizer.ggml.padding_token_id", &s->pad}, {"tokenizer.ggml.eom_token_id", &eom},
+    const struct { const char *key; dct_token *id;
+    } ids[] = {
+        {"tokenizer.ggml.bos_token_id", &s->bos},     {"tokenizer.ggml.eos_token_id", &s->eos},
+        {"tokenizer.ggml.eot_token_id", &s->eot},     {"tokenizer.ggml.unknown_token_id", &s->unk},
+        {"tokenizer.ggml.padding_token_id", &s->pad}, {"tokenizer.ggml.eom_token_id", &eom},
     };
     bool is_spm = t->kind == DCT_VOCAB_SPM;
     s->bos = is_spm ? 1 : DCT_NO_TOKEN;
@@ -338,7 +345,8 @@ static dct_status read_switches(const dct_model *model, dct_tokenizer *t, dct_er
     s->add_space_prefix = is_spm;
     dct_status status = dct_model_get_bool(model, "tokenizer.ggml.add_bos_token", &s->add_bos, &found_bos, err);
     if (status == DCT_OK) status = dct_model_get_bool(model, "tokenizer.ggml.add_eos_token", &s->add_eos, &found_eos, err);
-    if (status == DCT_OK) status = dct_model_get_bool(model, "tokenizer.ggml.add_space_prefix", &s->add_space_prefix, &found, err);
+    if (status == DCT_OK)
+        status = dct_model_get_bool(model, "tokenizer.ggml.add_space_prefix", &s->add_space_prefix, &found, err);
     if (status != DCT_OK) return status;
     if (!is_spm) s->add_space_prefix = false;
     if (s->bos == DCT_NO_TOKEN && s->add_bos) {

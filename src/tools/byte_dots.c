@@ -1,8 +1,9 @@
 /* tools/byte_dots: one loop an instruction set.
  *
- * A round is twelve sums, each of which takes one product of two registers: enough of them to hide the time that one takes. The loops are written in
- * the processor's own words: compilers keep arrays of sums in memory at one level of optimisation and not at another, and these files are for
- * processors that may lack the instructions. What the registers hold means nothing; the time does not depend on it.
+ * A round is twelve sums, each of which takes one product of two registers: enough of them to hide the time that one takes. The
+ * loops are written in the processor's own words: compilers keep arrays of sums in memory at one level of optimisation and not at
+ * another, and these files are for processors that may lack the instructions. What the registers hold means nothing; the time
+ * does not depend on it.
  */
 #include "tools/byte_dots.h"
 
@@ -24,9 +25,12 @@ static void run_scalar(uint32_t rounds) {
 
 #if defined(DCT_KERNELS_X86)
 
-#define ROUNDS_OF(STEP)                                                                                                              \
-    __asm__ volatile("1:\n\t" TWELVE(STEP) "decl %0\n\tjnz 1b\n\tvzeroupper" : "+r"(rounds) : : "cc", "xmm0", "xmm1", "xmm2", "xmm3", \
-                     "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
+#define ROUNDS_OF(STEP)                                                                                                          \
+    __asm__ volatile("1:\n\t" TWELVE(STEP) "decl %0\n\tjnz 1b\n\tvzeroupper"                                                     \
+                     : "+r"(rounds)                                                                                              \
+                     :                                                                                                           \
+                     : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",   \
+                       "xmm12", "xmm13", "xmm14", "xmm15")
 
 /* Without byte dots: products as words, their pairs as 32 bits, and a sum. */
 #define PLAIN(v, n)                                                                                                      \

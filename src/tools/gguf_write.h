@@ -1,4 +1,5 @@
-/* tools/gguf_write: the records of a GGUF v3 header, into a dct_writer. Counting with a writer without memory first gives the size. */
+/* tools/gguf_write: the records of a GGUF v3 header, into a dct_writer. Counting with a writer without memory first gives the
+ * size. */
 #ifndef DCT_TOOLS_GGUF_WRITE_H
 #define DCT_TOOLS_GGUF_WRITE_H
 

@@ -1,10 +1,11 @@
 /* tools/packfile: the packer on a file in the public CSV format of static-allocation problems.
  *
- *     id,lower,upper,size[,alignment][,offset][,...]      a heading, then a line an item; lifetimes are half-open: lower <= t < upper
+ *     id,lower,upper,size[,alignment][,offset][,...]      a heading, then a line an item; lifetimes are half-open:
+ *                                                         lower <= t < upper
  *
- * Columns may stand in any order; alignment is 1 and offset free where they are absent or empty; a given offset is kept. Columns that the
- * format knows and we do not need (hint) pass through; a value in `gaps` is refused, for lifetimes with holes are not packed here.
- * The answer is the same file with the offsets filled in.
+ * Columns may stand in any order; alignment is 1 and offset free where they are absent or empty; a given offset is kept. Columns
+ * that the format knows and we do not need (hint) pass through; a value in `gaps` is refused, for lifetimes with holes are not
+ * packed here. The answer is the same file with the offsets filled in.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,10 @@
 enum { MAX_COLUMNS = 16 };
 #define MAX_FILE_BYTES (UINT64_C(256) << 20)
 
-typedef enum column { COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_ALIGNMENT, COLUMN_OFFSET, COLUMN_GAPS, COLUMN_HINT, COLUMN_COUNT } column;
+typedef enum column {
+    COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_ALIGNMENT, COLUMN_OFFSET, COLUMN_GAPS, COLUMN_HINT,
+    COLUMN_COUNT
+} column;
 
 static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id", "lower", "upper", "size", "alignment", "offset", "gaps", "hint"};
 
@@ -62,7 +66,8 @@ static dct_status read_number(const table *t, dct_str field, uint64_t most, cons
         good = c >= '0' && c <= '9' && dct_mul_u64(v, 10, &v) && dct_add_u64(v, (uint64_t)(c - '0'), &v) && v <= most;
     }
     if (!good) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, field), "%s '%.*s' is not a number from 0 to %" PRIu64, name, (int)(field.len < 40 ? field.len : 40), field.ptr, most);
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, field), "%s '%.*s' is not a number from 0 to %" PRIu64, name,
+                           (int)(field.len < 40 ? field.len : 40), field.ptr, most);
     }
     *out = v;
     return DCT_OK;
@@ -93,8 +98,10 @@ static dct_status read_heading(table *t, dct_err *err) {
         uint32_t c = 0;
         while (c < COLUMN_COUNT && !dct_str_eq_z(fields[i], COLUMN_NAMES[c])) c++;
         if (c == COLUMN_COUNT || t->at[c] != DCT_NONE) {
-            return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, fields[i]), "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, offset, gaps, hint)",
-                               (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
+            return dct_fail_at(
+                err, DCT_BAD_FILE, offset_in_file(t, fields[i]),
+                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, offset, gaps, hint)",
+                (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
         }
         t->at[c] = i;
     }
@@ -107,7 +114,8 @@ static dct_status read_heading(table *t, dct_err *err) {
 static dct_status read_item(const table *t, dct_str line, dct_pack_item *item, dct_err *err) {
     dct_str fields[MAX_COLUMNS];
     uint64_t lower, upper;
-    if (split(line, fields) != t->n_columns) return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
+    if (split(line, fields) != t->n_columns)
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
     *item = (dct_pack_item){.align = 1};
     dct_status status = read_number(t, fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
     if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
@@ -121,9 +129,12 @@ static dct_status read_item(const table *t, dct_str line, dct_pack_item *item, d
     }
     if (status != DCT_OK) return status;
     if (t->at[COLUMN_GAPS] != DCT_NONE && fields[t->at[COLUMN_GAPS]].len > 0) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, fields[t->at[COLUMN_GAPS]]), "lifetimes with gaps are not supported");
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, fields[t->at[COLUMN_GAPS]]),
+                           "lifetimes with gaps are not supported");
     }
-    if (lower >= upper) return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower, upper);
+    if (lower >= upper)
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower,
+                           upper);
     item->begin = (uint32_t)lower;
     item->end = (uint32_t)upper;
     return DCT_OK;
@@ -134,8 +145,10 @@ static dct_status read_table(const char *path, dct_arena *arena, table *t, dct_e
     dct_status status = dct_file_open(&file, path, err);
     if (status != DCT_OK) return status;
     char *text = NULL;
-    if (file.bytes > MAX_FILE_BYTES) status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
-    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL) status = dct_fail_memory(err, arena, "the problem");
+    if (file.bytes > MAX_FILE_BYTES)
+        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
+    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
+        status = dct_fail_memory(err, arena, "the problem");
     if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
     t->text = text;
     t->n_text = file.bytes;
@@ -201,12 +214,15 @@ dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *
         if (err != NULL) err->code = status;
     }
     if (status == DCT_OK) {
-        *result = (dct_packfile_result){.n_items = t.n_lines - 1, .load = packed.load, .height = packed.height, .optimal = packed.optimal};
+        *result = (dct_packfile_result){.n_items = t.n_lines - 1,
+                                        .load = packed.load,
+                                        .height = packed.height,
+                                        .optimal = packed.optimal};
         if (params->output != NULL) status = save_table(params->output, &t, &arena, err);
     }
     if (status == DCT_OK && params->capacity != 0 && packed.height > params->capacity) {
-        status = dct_fail(err, DCT_NO_FIT, "needs %" PRIu64 " bytes, the capacity is %" PRIu64 "%s", packed.height, params->capacity,
-                          packed.optimal ? " (proven: no packing fits)" : " (a better packing may exist)");
+        status = dct_fail(err, DCT_NO_FIT, "needs %" PRIu64 " bytes, the capacity is %" PRIu64 "%s", packed.height,
+                          params->capacity, packed.optimal ? " (proven: no packing fits)" : " (a better packing may exist)");
     }
     dct_arena_deinit(&arena);
     return status;

@@ -1,8 +1,8 @@
 /* tools/roofline: what the machine could do at most, measured by loops that do nothing else.
  *
- * Reads: a buffer far larger than the caches, in huge pages where there are any, in pieces that the workers claim as they claim the pieces of a
- * step; a piece is read as several streams side by side, without prefetch (docs/PERFORMANCE.md says why). Dots: byte_dots.h.
- * Each figure is the best pass of many: a ceiling is what the machine gives when nobody disturbs it.
+ * Reads: a buffer far larger than the caches, in huge pages where there are any, in pieces that the workers claim as they claim
+ * the pieces of a step; a piece is read as several streams side by side, without prefetch (docs/PERFORMANCE.md says why). Dots:
+ * byte_dots.h. Each figure is the best pass of many: a ceiling is what the machine gives when nobody disturbs it.
  */
 #include "base/os.h"
 #include "exec/exec.h"
@@ -65,7 +65,8 @@ static double best_pass(dct_pool *pool, void (*fn)(void *, uint32_t, uint32_t), 
 }
 
 /* The two rates of n_workers. Control state and stacks lie in `memory`. */
-static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n_pieces, double *bytes_per_s, double *macs_per_s, dct_err *err) {
+static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n_pieces, double *bytes_per_s, double *macs_per_s,
+                          dct_err *err) {
     dct_pool *pool;
     char *stacks = memory + dct_pool_bytes(n_workers);
     dct_status status = dct_pool_start(memory, n_workers, stacks, STACK_BYTES, &pool, err);
@@ -86,12 +87,14 @@ static uint64_t buffer_bytes(void) {
 }
 
 dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) {
-    if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS) return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
+    if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS)
+        return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
     uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * STACK_BYTES;
     char *buffer = dct_os_map_aligned(bytes, HUGE_BYTES), *control = dct_os_map(control_bytes);
     dct_status status = DCT_OK;
     if (buffer == NULL || control == NULL) {
-        status = dct_fail(err, DCT_SYSTEM, "no memory to measure the machine with: %llu bytes", (unsigned long long)(bytes + control_bytes));
+        status = dct_fail(err, DCT_SYSTEM, "no memory to measure the machine with: %llu bytes",
+                          (unsigned long long)(bytes + control_bytes));
         goto done;
     }
     field f = {.buffer = buffer, .dots = dct_byte_dots_of(dct_kernels_best())};

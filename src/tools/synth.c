@@ -53,9 +53,11 @@ static void put_hparams(dct_writer *w, const dct_synth_shape *s) {
     const struct {
         const char *name;
         uint32_t value;
-    } sizes[] = {{"context_length", s->n_ctx}, {"embedding_length", s->n_embd}, {"block_count", s->n_layer}, {"feed_forward_length", s->n_ff},
-                 {"attention.head_count", s->n_head}, {"attention.head_count_kv", s->n_head_kv}, {"attention.key_length", s->head_dim},
-                 {"attention.value_length", s->head_dim}, {"rope.dimension_count", s->head_dim}};
+    } sizes[] = {{"context_length", s->n_ctx},          {"embedding_length", s->n_embd},
+                 {"block_count", s->n_layer},           {"feed_forward_length", s->n_ff},
+                 {"attention.head_count", s->n_head},   {"attention.head_count_kv", s->n_head_kv},
+                 {"attention.key_length", s->head_dim}, {"attention.value_length", s->head_dim},
+                 {"rope.dimension_count", s->head_dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         snprintf(key, sizeof key, "%s.%s", arch, sizes[i].name);
         dct_gguf_put_u32(w, key, sizes[i].value);
@@ -138,7 +140,8 @@ static void put_header(dct_writer *w, const synth *s) {
 static void put_st_header(dct_writer *w, const synth *s) {
     dct_write_u64(w, s->header_bytes - 8);
     dct_write_u8(w, '{');
-    for (uint32_t i = 0; i < s->n_tensors; i++) dct_synth_put_st_tensor(w, i == 0, s->tensors[i].tensor, s->shape, &s->tensors[i].at);
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        dct_synth_put_st_tensor(w, i == 0, s->tensors[i].tensor, s->shape, &s->tensors[i].at);
     static const char end[] = ",\"__metadata__\":{\"format\":\"mlx\"}}";
     dct_write_bytes(w, end, sizeof end - 1);
 }
@@ -260,7 +263,8 @@ static void work(void *arg) {
         if (piece >= s->n_pieces || atomic_load(&s->failed) != 0) return;
         while (piece >= s->tensors[at].first_piece + s->tensors[at].n_pieces) at++;
         fill_piece(me, &s->tensors[at], at, piece);
-        if (me->reports && s->params->progress != NULL) s->params->progress(s->params->progress_ctx, atomic_load(&s->done_bytes), s->data_bytes);
+        if (me->reports && s->params->progress != NULL)
+            s->params->progress(s->params->progress_ctx, atomic_load(&s->done_bytes), s->data_bytes);
     }
 }
 
@@ -295,7 +299,8 @@ static dct_status write_file(synth *s, dct_err *err) {
     s->fd = out.fd;
     status = fill_data(s, err);
     int why = status == DCT_OK ? write_at(s->fd, s->header, s->header_bytes, 0) : 0;
-    if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)(s->header_bytes + s->data_bytes)) != 0) why = errno;
+    if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)(s->header_bytes + s->data_bytes)) != 0)
+        why = errno;
     if (status == DCT_OK && why != 0) status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
     if (status == DCT_OK) return dct_out_commit(&out, err);
     dct_out_discard(&out);
@@ -326,7 +331,8 @@ static dct_status write_text(synth *s, const char *name, put_text_fn *put, dct_e
 }
 
 static dct_status write_texts(synth *s, dct_err *err) {
-    if (mkdir(s->params->path, 0777) != 0 && errno != EEXIST) return dct_fail(err, DCT_SYSTEM, "cannot make %s: %s", s->params->path, strerror(errno));
+    if (mkdir(s->params->path, 0777) != 0 && errno != EEXIST)
+        return dct_fail(err, DCT_SYSTEM, "cannot make %s: %s", s->params->path, strerror(errno));
     dct_status status = write_text(s, "config.json", put_config, err);
     if (status == DCT_OK) status = write_text(s, "tokenizer.json", put_tokenizer_json, err);
     if (status == DCT_OK) status = write_text(s, "tokenizer_config.json", put_tokenizer_config, err);
@@ -336,7 +342,8 @@ static dct_status write_texts(synth *s, dct_err *err) {
 dct_status dct_synth(const dct_synth_params *params, dct_err *err) {
     synth s = {.params = params, .shape = dct_synth_find_shape(params->name), .mix = dct_synth_find_mix(params->type)};
     if (s.shape == NULL) return dct_fail(err, DCT_USAGE, "no shape named '%.40s' (%s)", params->name, dct_synth_names());
-    if (s.mix == NULL) return dct_fail(err, DCT_USAGE, "no type or mixture named '%.40s' (%s)", params->type, dct_synth_mix_names());
+    if (s.mix == NULL)
+        return dct_fail(err, DCT_USAGE, "no type or mixture named '%.40s' (%s)", params->type, dct_synth_mix_names());
     bool is_directory = dct_synth_mix_is_directory(s.mix);
     dct_arena_init(&s.arena, 0);
     dct_status status = dct_synth_vocab_make(&s.vocab, s.shape, params->seed, &s.arena, err);

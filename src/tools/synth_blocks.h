@@ -1,10 +1,10 @@
 /* tools/synth_blocks: seeded random weights, straight in the form that a file has them.
  *
  * A stream is one tensor's weights. Every block (of float types: every element) is a pure function of the stream's key and its
- * number, so any range may be filled by any thread in any order with the same bytes. Codes follow a normal distribution: one random byte is
- * looked up in a table of 256 normal quantiles rounded to the nearest code of the type; scales vary a little from block to
- * block. The standard deviation of the de-quantised values is `sigma` within a few per cent. Only exact operations are used: the
- * same bytes on every machine.
+ * number, so any range may be filled by any thread in any order with the same bytes. Codes follow a normal distribution: one
+ * random byte is looked up in a table of 256 normal quantiles rounded to the nearest code of the type; scales vary a little from
+ * block to block. The standard deviation of the de-quantised values is `sigma` within a few per cent. Only exact operations are
+ * used: the same bytes on every machine.
  */
 #ifndef DCT_TOOLS_SYNTH_BLOCKS_H
 #define DCT_TOOLS_SYNTH_BLOCKS_H

@@ -41,14 +41,19 @@ static const char *model_type(dct_synth_family family) {
 static void put_rotation(dct_writer *w, const dct_synth_shape *s) {
     uint32_t pairs = s->head_dim / 2, t = pairs / 4, h = pairs * 3 / 8;
     put(w, "  \"rope_theta\": %.1f,\n", (double)s->rope_base);
-    if (s->family == DCT_SYNTH_QWEN2VL) put(w, "  \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [%u, %u, %u]},\n", t, h, pairs - t - h);
+    if (s->family == DCT_SYNTH_QWEN2VL)
+        put(w, "  \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [%u, %u, %u]},\n", t, h, pairs - t - h);
     if (s->family == DCT_SYNTH_LLAMA3) {
-        put(w, "  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-               "\"original_max_position_embeddings\": 8192},\n");
+        put(w,
+            "  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, "
+            "\"high_freq_factor\": 4.0, "
+            "\"original_max_position_embeddings\": 8192},\n");
     }
     if (s->family == DCT_SYNTH_GEMMA3) {
-        put(w, "  \"rope_local_base_freq\": 10000.0,\n  \"sliding_window\": %u,\n  \"sliding_window_pattern\": 6,\n  \"query_pre_attn_scalar\": %u,\n", s->sliding_window,
-            s->head_dim);
+        put(w,
+            "  \"rope_local_base_freq\": 10000.0,\n  \"sliding_window\": %u,\n  \"sliding_window_pattern\": 6,\n  "
+            "\"query_pre_attn_scalar\": %u,\n",
+            s->sliding_window, s->head_dim);
     }
 }
 
@@ -56,12 +61,17 @@ void dct_synth_put_config(dct_writer *w, const dct_synth_shape *s, dct_dtype typ
     const dct_affine *affine = dct_dtype_affine(type);
     put(w, "{\n  \"model_type\": \"%s\",\n  \"_name_or_path\": \"%s\",\n", model_type(s->family), s->title);
     put(w, "  \"hidden_act\": \"%s\",\n", s->family == DCT_SYNTH_GEMMA3 ? "gelu_pytorch_tanh" : "silu");
-    put(w, "  \"hidden_size\": %u,\n  \"intermediate_size\": %u,\n  \"num_hidden_layers\": %u,\n", s->n_embd, s->n_ff, s->n_layer);
-    put(w, "  \"num_attention_heads\": %u,\n  \"num_key_value_heads\": %u,\n  \"head_dim\": %u,\n", s->n_head, s->n_head_kv, s->head_dim);
-    put(w, "  \"max_position_embeddings\": %u,\n  \"rms_norm_eps\": %g,\n  \"vocab_size\": %u,\n", s->n_ctx, (double)s->eps, s->n_vocab);
+    put(w, "  \"hidden_size\": %u,\n  \"intermediate_size\": %u,\n  \"num_hidden_layers\": %u,\n", s->n_embd, s->n_ff,
+        s->n_layer);
+    put(w, "  \"num_attention_heads\": %u,\n  \"num_key_value_heads\": %u,\n  \"head_dim\": %u,\n", s->n_head, s->n_head_kv,
+        s->head_dim);
+    put(w, "  \"max_position_embeddings\": %u,\n  \"rms_norm_eps\": %g,\n  \"vocab_size\": %u,\n", s->n_ctx, (double)s->eps,
+        s->n_vocab);
     put_rotation(w, s);
-    if (affine != NULL) put(w, "  \"quantization\": {\"group_size\": %u, \"bits\": %u, \"mode\": \"affine\"},\n", affine->group, affine->bits);
-    put(w, "  \"torch_dtype\": \"%s\",\n  \"tie_word_embeddings\": %s\n}\n", type == DCT_TYPE_F16 ? "float16" : "bfloat16", s->tied ? "true" : "false");
+    if (affine != NULL)
+        put(w, "  \"quantization\": {\"group_size\": %u, \"bits\": %u, \"mode\": \"affine\"},\n", affine->group, affine->bits);
+    put(w, "  \"torch_dtype\": \"%s\",\n  \"tie_word_embeddings\": %s\n}\n", type == DCT_TYPE_F16 ? "float16" : "bfloat16",
+        s->tied ? "true" : "false");
 }
 
 /* ---- tokenizer.json ---- */
@@ -82,14 +92,17 @@ dct_str dct_synth_spelled(const dct_synth_vocab *v, uint32_t id, char *out) {
     return (dct_str){out, n};
 }
 
-static bool is_added(const dct_synth_token *t) { return t->type == DCT_TOKEN_CONTROL || t->type == DCT_TOKEN_USER || t->type == DCT_TOKEN_UNKNOWN; }
+static bool is_added(const dct_synth_token *t) {
+    return t->type == DCT_TOKEN_CONTROL || t->type == DCT_TOKEN_USER || t->type == DCT_TOKEN_UNKNOWN;
+}
 
 static void put_added(dct_writer *w, const dct_synth_vocab *v) {
     bool first = true;
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         const dct_synth_token *t = &v->tokens[i];
         if (!is_added(t)) continue;
-        put(w, "%s\n    {\"id\": %u, \"special\": %s, \"content\": ", first ? "" : ",", i, t->type != DCT_TOKEN_USER ? "true" : "false");
+        put(w, "%s\n    {\"id\": %u, \"special\": %s, \"content\": ", first ? "" : ",", i,
+            t->type != DCT_TOKEN_USER ? "true" : "false");
         put_string(w, t->text);
         put(w, "}");
         first = false;
@@ -120,8 +133,11 @@ static void put_merges(dct_writer *w, const dct_synth_vocab *v) {
 }
 
 static void put_cut(dct_writer *w, const dct_synth_shape *shape) {
-    static const char begin[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}", end[] = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    put(w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": \"Split\", \"behavior\": \"Isolated\", \"invert\": false, \"pattern\": {\"Regex\": \"");
+    static const char begin[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}",
+                      end[] = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    put(w,
+        "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [\n    {\"type\": \"Split\", \"behavior\": "
+        "\"Isolated\", \"invert\": false, \"pattern\": {\"Regex\": \"");
     put_text(w, DCT_STR(begin));
     if (shape->family == DCT_SYNTH_LLAMA3) put(w, "{1,3}");
     put_text(w, DCT_STR(end));
@@ -132,10 +148,13 @@ void dct_synth_put_tokenizer(dct_writer *w, const dct_synth_shape *shape, const 
     put(w, "{\n  \"version\": \"1.0\",\n  \"added_tokens\": [");
     put_added(w, v);
     put(w, "],\n");
-    if (v->spm) put(w, "  \"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"},\n  \"pre_tokenizer\": null,\n");
+    if (v->spm)
+        put(w,
+            "  \"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": "
+            "\"\xe2\x96\x81\"},\n  \"pre_tokenizer\": null,\n");
     else put_cut(w, shape);
-    put(w, "  \"model\": {\n    \"type\": \"BPE\",\n    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n", v->spm ? "true" : "false",
-        shape->family == DCT_SYNTH_LLAMA3 ? "true" : "false");
+    put(w, "  \"model\": {\n    \"type\": \"BPE\",\n    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+        v->spm ? "true" : "false", shape->family == DCT_SYNTH_LLAMA3 ? "true" : "false");
     if (v->unk >= 0) {
         put(w, "    \"unk_token\": ");
         put_string(w, v->tokens[v->unk].text);
@@ -170,11 +189,19 @@ void dct_synth_put_tokenizer_config(dct_writer *w, const dct_synth_vocab *v) {
 static const struct {
     const char *ours, *theirs, *gemma; /* gemma: where it has another name for it */
 } names[] = {
-    {"attn_norm", "input_layernorm", NULL},       {"attn_q", "self_attn.q_proj", NULL},      {"attn_k", "self_attn.k_proj", NULL},
-    {"attn_v", "self_attn.v_proj", NULL},         {"attn_output", "self_attn.o_proj", NULL}, {"attn_q_norm", "self_attn.q_norm", NULL},
-    {"attn_k_norm", "self_attn.k_norm", NULL},    {"ffn_gate", "mlp.gate_proj", NULL},       {"ffn_up", "mlp.up_proj", NULL},
-    {"ffn_down", "mlp.down_proj", NULL},          {"ffn_norm", "post_attention_layernorm", "pre_feedforward_layernorm"},
-    {"post_attention_norm", "post_attention_layernorm", NULL}, {"post_ffw_norm", "post_feedforward_layernorm", NULL},
+    {"attn_norm", "input_layernorm", NULL},
+    {"attn_q", "self_attn.q_proj", NULL},
+    {"attn_k", "self_attn.k_proj", NULL},
+    {"attn_v", "self_attn.v_proj", NULL},
+    {"attn_output", "self_attn.o_proj", NULL},
+    {"attn_q_norm", "self_attn.q_norm", NULL},
+    {"attn_k_norm", "self_attn.k_norm", NULL},
+    {"ffn_gate", "mlp.gate_proj", NULL},
+    {"ffn_up", "mlp.up_proj", NULL},
+    {"ffn_down", "mlp.down_proj", NULL},
+    {"ffn_norm", "post_attention_layernorm", "pre_feedforward_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm", NULL},
+    {"post_ffw_norm", "post_feedforward_layernorm", NULL},
 };
 
 /* "blk.3.attn_q.weight": the module's name there; the suffix behind the last point is the caller's. */
@@ -195,19 +222,23 @@ static void module_name(const char *ours, bool gemma, char out[128]) {
     }
 }
 
-static void put_entry(dct_writer *w, bool first, const char *module, const char *suffix, const char *dtype, uint64_t rows, uint64_t cols, uint64_t begin, uint64_t bytes) {
+static void put_entry(dct_writer *w, bool first, const char *module, const char *suffix, const char *dtype, uint64_t rows,
+                      uint64_t cols, uint64_t begin, uint64_t bytes) {
     put(w, "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[", first ? "" : ",", module, suffix, dtype);
     if (rows > 0) put(w, "%llu,", (unsigned long long)rows);
-    put(w, "%llu],\"data_offsets\":[%llu,%llu]}", (unsigned long long)cols, (unsigned long long)begin, (unsigned long long)(begin + bytes));
+    put(w, "%llu],\"data_offsets\":[%llu,%llu]}", (unsigned long long)cols, (unsigned long long)begin,
+        (unsigned long long)(begin + bytes));
 }
 
-void dct_synth_put_st_tensor(dct_writer *w, bool first, const dct_synth_tensor *t, const dct_synth_shape *shape, const dct_synth_places *at) {
+void dct_synth_put_st_tensor(dct_writer *w, bool first, const dct_synth_tensor *t, const dct_synth_shape *shape,
+                             const dct_synth_places *at) {
     const dct_affine *a = dct_dtype_affine(t->type);
     uint64_t rows = t->n_dims == 2 ? t->ne[1] : 0, n = t->ne[0] * t->ne[1];
     char module[128] = "";
     module_name(t->name, shape->family == DCT_SYNTH_GEMMA3, module);
     if (a == NULL) {
-        put_entry(w, first, module, strrchr(t->name, '.'), dct_dtype_name(t->type), rows, t->ne[0], at->data, n * dct_dtype_block_bytes(t->type));
+        put_entry(w, first, module, strrchr(t->name, '.'), dct_dtype_name(t->type), rows, t->ne[0], at->data,
+                  n * dct_dtype_block_bytes(t->type));
         return;
     }
     uint64_t n_scales = n / a->group, width = dct_dtype_block_bytes(a->scale);

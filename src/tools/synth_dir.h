@@ -1,4 +1,5 @@
-/* tools/synth_dir: the small files of a synthetic model directory, and the header of its weights, as Hugging Face and MLX have them. */
+/* tools/synth_dir: the small files of a synthetic model directory, and the header of its weights, as Hugging Face and MLX have
+ * them. */
 #ifndef DCT_TOOLS_SYNTH_DIR_H
 #define DCT_TOOLS_SYNTH_DIR_H
 
@@ -21,6 +22,7 @@ typedef struct dct_synth_places {
 } dct_synth_places;
 
 /* Writes the descriptions of a tensor, whose name is GGUF's. */
-void dct_synth_put_st_tensor(dct_writer *w, bool first, const dct_synth_tensor *tensor, const dct_synth_shape *shape, const dct_synth_places *at);
+void dct_synth_put_st_tensor(dct_writer *w, bool first, const dct_synth_tensor *tensor, const dct_synth_shape *shape,
+                             const dct_synth_places *at);
 
 #endif

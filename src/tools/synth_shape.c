@@ -13,20 +13,28 @@
 #define QWEN DCT_SYNTH_QWEN2
 static const dct_synth_shape shapes[] = {
     /* name, title, label, family, layers, width, heads, kv, head, ffn, vocab, plain, ctx, rope base, eps, tied, window */
-    {"qwen2.5-0.5b", "Qwen2.5 0.5B synthetic", "0.5B", QWEN, 24, 896, 14, 2, 64, 4864, 151936, 151643, 32768, 1e6f, 1e-6f, true, 0},
-    {"qwen2.5-1.5b", "Qwen2.5 1.5B synthetic", "1.5B", QWEN, 28, 1536, 12, 2, 128, 8960, 151936, 151643, 32768, 1e6f, 1e-6f, true, 0},
+    {"qwen2.5-0.5b", "Qwen2.5 0.5B synthetic", "0.5B", QWEN, 24, 896, 14, 2, 64, 4864, 151936, 151643, 32768, 1e6f, 1e-6f, true,
+     0},
+    {"qwen2.5-1.5b", "Qwen2.5 1.5B synthetic", "1.5B", QWEN, 28, 1536, 12, 2, 128, 8960, 151936, 151643, 32768, 1e6f, 1e-6f, true,
+     0},
     {"qwen2.5-3b", "Qwen2.5 3B synthetic", "3B", QWEN, 36, 2048, 16, 2, 128, 11008, 151936, 151643, 32768, 1e6f, 1e-6f, true, 0},
     {"qwen2.5-7b", "Qwen2.5 7B synthetic", "7B", QWEN, 28, 3584, 28, 4, 128, 18944, 152064, 151643, 32768, 1e6f, 1e-6f, false, 0},
-    {"qwen2-vl-2b", "Qwen2-VL 2B synthetic", "2B", DCT_SYNTH_QWEN2VL, 28, 1536, 12, 2, 128, 8960, 151936, 151643, 32768, 1e6f, 1e-6f, true, 0},
-    {"qwen3-0.6b", "Qwen3 0.6B synthetic", "0.6B", DCT_SYNTH_QWEN3, 28, 1024, 16, 8, 128, 3072, 151936, 151643, 40960, 1e6f, 1e-6f, true, 0},
-    {"llama-3.2-1b", "Llama 3.2 1B synthetic", "1B", DCT_SYNTH_LLAMA3, 16, 2048, 32, 8, 64, 8192, 128256, 128000, 131072, 5e5f, 1e-5f, true, 0},
-    {"gemma-3-1b", "Gemma 3 1B synthetic", "1B", DCT_SYNTH_GEMMA3, 26, 1152, 4, 1, 256, 6912, 262144, 262144, 32768, 1e6f, 1e-6f, true, 512},
+    {"qwen2-vl-2b", "Qwen2-VL 2B synthetic", "2B", DCT_SYNTH_QWEN2VL, 28, 1536, 12, 2, 128, 8960, 151936, 151643, 32768, 1e6f,
+     1e-6f, true, 0},
+    {"qwen3-0.6b", "Qwen3 0.6B synthetic", "0.6B", DCT_SYNTH_QWEN3, 28, 1024, 16, 8, 128, 3072, 151936, 151643, 40960, 1e6f,
+     1e-6f, true, 0},
+    {"llama-3.2-1b", "Llama 3.2 1B synthetic", "1B", DCT_SYNTH_LLAMA3, 16, 2048, 32, 8, 64, 8192, 128256, 128000, 131072, 5e5f,
+     1e-5f, true, 0},
+    {"gemma-3-1b", "Gemma 3 1B synthetic", "1B", DCT_SYNTH_GEMMA3, 26, 1152, 4, 1, 256, 6912, 262144, 262144, 32768, 1e6f, 1e-6f,
+     true, 512},
     {"tiny-qwen2", "Qwen2 tiny synthetic", "1M", QWEN, 2, 256, 4, 2, 64, 512, 1024, 992, 2048, 1e6f, 1e-6f, true, 0},
     {"tiny-qwen2-untied", "Qwen2 tiny synthetic", "1M", QWEN, 2, 256, 4, 2, 64, 512, 1024, 992, 2048, 1e6f, 1e-6f, false, 0},
-    {"tiny-qwen2vl", "Qwen2-VL tiny synthetic", "1M", DCT_SYNTH_QWEN2VL, 2, 256, 2, 1, 128, 512, 1024, 992, 2048, 1e6f, 1e-6f, true, 0},
+    {"tiny-qwen2vl", "Qwen2-VL tiny synthetic", "1M", DCT_SYNTH_QWEN2VL, 2, 256, 2, 1, 128, 512, 1024, 992, 2048, 1e6f, 1e-6f,
+     true, 0},
     {"tiny-qwen3", "Qwen3 tiny synthetic", "1M", DCT_SYNTH_QWEN3, 2, 256, 4, 2, 64, 512, 1024, 992, 2048, 1e6f, 1e-6f, true, 0},
     {"tiny-llama", "Llama tiny synthetic", "1M", DCT_SYNTH_LLAMA3, 2, 256, 4, 2, 64, 512, 1024, 992, 2048, 5e5f, 1e-5f, true, 0},
-    {"tiny-gemma3", "Gemma 3 tiny synthetic", "1M", DCT_SYNTH_GEMMA3, 7, 256, 4, 1, 64, 512, 4096, 4096, 2048, 1e6f, 1e-6f, true, 64},
+    {"tiny-gemma3", "Gemma 3 tiny synthetic", "1M", DCT_SYNTH_GEMMA3, 7, 256, 4, 1, 64, 512, 4096, 4096, 2048, 1e6f, 1e-6f, true,
+     64},
 };
 #undef QWEN
 
@@ -67,15 +75,39 @@ struct dct_synth_mix {
 
 #define DIRECTORY(name, base) {name, DCT_TYPE_##base, 0, true}
 static const dct_synth_mix mixes[] = {
-    {"F32", DCT_TYPE_F32, 0, false},       {"F16", DCT_TYPE_F16, 1, false},       {"BF16", DCT_TYPE_BF16, 32, false},    {"Q4_0", DCT_TYPE_Q4_0, 2, false},
-    {"Q4_1", DCT_TYPE_Q4_1, 3, false},     {"Q5_0", DCT_TYPE_Q5_0, 8, false},     {"Q5_1", DCT_TYPE_Q5_1, 9, false},     {"Q8_0", DCT_TYPE_Q8_0, 7, false},
-    {"Q2_K", DCT_TYPE_Q2_K, 10, false},    {"Q3_K_S", DCT_TYPE_Q3_K, 11, false},  {"Q3_K_M", DCT_TYPE_Q3_K, 12, false},  {"Q3_K_L", DCT_TYPE_Q3_K, 13, false},
-    {"Q4_K_S", DCT_TYPE_Q4_K, 14, false},  {"Q4_K_M", DCT_TYPE_Q4_K, 15, false},  {"Q5_K_S", DCT_TYPE_Q5_K, 16, false},  {"Q5_K_M", DCT_TYPE_Q5_K, 17, false},
-    {"Q6_K", DCT_TYPE_Q6_K, 18, false},    {"IQ4_NL", DCT_TYPE_IQ4_NL, 25, false}, {"IQ4_XS", DCT_TYPE_IQ4_XS, 30, false}, {"MXFP4", DCT_TYPE_MXFP4, 38, false},
-    {"Q3_K", DCT_TYPE_Q3_K, 12, false},    {"Q4_K", DCT_TYPE_Q4_K, 15, false},    {"Q5_K", DCT_TYPE_Q5_K, 17, false}, /* short for the _M */
-    DIRECTORY("hf-bf16", BF16),          DIRECTORY("hf-f16", F16),            DIRECTORY("mlx-2bit", MLX2_64_BF16), DIRECTORY("mlx-3bit", MLX3_64_BF16),
-    DIRECTORY("mlx-4bit", MLX4_64_BF16), DIRECTORY("mlx-5bit", MLX5_64_BF16), DIRECTORY("mlx-6bit", MLX6_64_BF16), DIRECTORY("mlx-8bit", MLX8_64_BF16),
-    DIRECTORY("mlx-4bit-32", MLX4_32_F16), DIRECTORY("mlx-8bit-128", MLX8_128_F32),
+    {"F32", DCT_TYPE_F32, 0, false},
+    {"F16", DCT_TYPE_F16, 1, false},
+    {"BF16", DCT_TYPE_BF16, 32, false},
+    {"Q4_0", DCT_TYPE_Q4_0, 2, false},
+    {"Q4_1", DCT_TYPE_Q4_1, 3, false},
+    {"Q5_0", DCT_TYPE_Q5_0, 8, false},
+    {"Q5_1", DCT_TYPE_Q5_1, 9, false},
+    {"Q8_0", DCT_TYPE_Q8_0, 7, false},
+    {"Q2_K", DCT_TYPE_Q2_K, 10, false},
+    {"Q3_K_S", DCT_TYPE_Q3_K, 11, false},
+    {"Q3_K_M", DCT_TYPE_Q3_K, 12, false},
+    {"Q3_K_L", DCT_TYPE_Q3_K, 13, false},
+    {"Q4_K_S", DCT_TYPE_Q4_K, 14, false},
+    {"Q4_K_M", DCT_TYPE_Q4_K, 15, false},
+    {"Q5_K_S", DCT_TYPE_Q5_K, 16, false},
+    {"Q5_K_M", DCT_TYPE_Q5_K, 17, false},
+    {"Q6_K", DCT_TYPE_Q6_K, 18, false},
+    {"IQ4_NL", DCT_TYPE_IQ4_NL, 25, false},
+    {"IQ4_XS", DCT_TYPE_IQ4_XS, 30, false},
+    {"MXFP4", DCT_TYPE_MXFP4, 38, false},
+    {"Q3_K", DCT_TYPE_Q3_K, 12, false},
+    {"Q4_K", DCT_TYPE_Q4_K, 15, false},
+    {"Q5_K", DCT_TYPE_Q5_K, 17, false}, /* short for the _M */
+    DIRECTORY("hf-bf16", BF16),
+    DIRECTORY("hf-f16", F16),
+    DIRECTORY("mlx-2bit", MLX2_64_BF16),
+    DIRECTORY("mlx-3bit", MLX3_64_BF16),
+    DIRECTORY("mlx-4bit", MLX4_64_BF16),
+    DIRECTORY("mlx-5bit", MLX5_64_BF16),
+    DIRECTORY("mlx-6bit", MLX6_64_BF16),
+    DIRECTORY("mlx-8bit", MLX8_64_BF16),
+    DIRECTORY("mlx-4bit-32", MLX4_32_F16),
+    DIRECTORY("mlx-8bit-128", MLX8_128_F32),
 };
 #undef DIRECTORY
 
@@ -113,7 +145,8 @@ const dct_synth_mix *dct_synth_find_mix(const char *name) {
 }
 
 const char *dct_synth_mix_names(void) {
-    return "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K, IQ4_NL, IQ4_XS, MXFP4, "
+    return "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, "
+           "Q6_K, IQ4_NL, IQ4_XS, MXFP4, "
            "hf-bf16, hf-f16, mlx-2bit, mlx-3bit, mlx-4bit, mlx-5bit, mlx-6bit, mlx-8bit, mlx-4bit-32, mlx-8bit-128";
 }
 
@@ -166,11 +199,11 @@ static dct_dtype type_of(const dct_synth_mix *mix, const dct_synth_shape *shape,
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Scales: a normed activation has elements of about 1. A projection of deviation 1/sqrt(fan in) keeps that. Queries and keys are half
- * as large again: scores then deviate by 2 and attention has something to choose. The embedding has elements of 1 and what the
- * layers add is small beside it, all of them together about half: a network that overwrites its input at every layer multiplies
- * every rounding, which trained ones do not. The last norm has weights of both signs and makes logits deviate by LOGIT_SIGMA: with
- * weights of one sign, a head that is the embedding would mostly see the token it was given. */
+/* Scales: a normed activation has elements of about 1. A projection of deviation 1/sqrt(fan in) keeps that. Queries and keys are
+ * half as large again: scores then deviate by 2 and attention has something to choose. The embedding has elements of 1 and what
+ * the layers add is small beside it, all of them together about half: a network that overwrites its input at every layer
+ * multiplies every rounding, which trained ones do not. The last norm has weights of both signs and makes logits deviate by
+ * LOGIT_SIGMA: with weights of one sign, a head that is the embedding would mostly see the token it was given. */
 #define LOGIT_SIGMA 3.5f
 #define QUERY_GAIN 1.5f
 #define LAYERS_GAIN 0.75f

@@ -5,7 +5,9 @@
 #include "base/arena.h"
 #include "base/dtype.h"
 
-typedef enum dct_synth_family { DCT_SYNTH_QWEN2, DCT_SYNTH_QWEN2VL, DCT_SYNTH_QWEN3, DCT_SYNTH_LLAMA3, DCT_SYNTH_GEMMA3, DCT_SYNTH_FAMILIES } dct_synth_family;
+typedef enum dct_synth_family {
+    DCT_SYNTH_QWEN2, DCT_SYNTH_QWEN2VL, DCT_SYNTH_QWEN3, DCT_SYNTH_LLAMA3, DCT_SYNTH_GEMMA3, DCT_SYNTH_FAMILIES
+} dct_synth_family;
 
 typedef struct dct_synth_shape {
     const char *name; /* "qwen2.5-1.5b" */

@@ -126,25 +126,29 @@ static const char chatml_template[] =
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
 static const char chatml_plain_template[] =
-    "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' "
+    "}}{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
 static const char llama3_template[] =
     "{%- for message in messages %}{%- set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + "
-    "message['content'] | trim + '<|eot_id|>' %}{%- if loop.first %}{%- set content = bos_token + content %}{%- endif %}{{- content }}"
+    "message['content'] | trim + '<|eot_id|>' %}{%- if loop.first %}{%- set content = bos_token + content %}{%- endif "
+    "%}{{- content }}"
     "{%- endfor %}{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
 
 static const char gemma_template[] =
-    "{{ bos_token }}{%- for message in messages %}{%- set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ bos_token }}{%- for message in messages %}{%- set role = 'model' if message['role'] == 'assistant' else "
+    "message['role'] %}"
     "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{%- endif %}";
 
 static void finish_qwen(maker *m, const dct_synth_shape *shape) {
-    static const char *const names[] = {
-        "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>",
-        "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
-        "<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
-        "<tool_response>", "</tool_response>", "<think>", "</think>"};
+    static const char *const names[] =
+        {"<|endoftext|>",  "<|im_start|>",   "<|im_end|>",    "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>",
+         "<|box_end|>",    "<|quad_start|>", "<|quad_end|>",  "<|vision_start|>",     "<|vision_end|>",     "<|vision_pad|>",
+         "<|image_pad|>",  "<|video_pad|>",  "<tool_call>",   "</tool_call>",         "<|fim_prefix|>",     "<|fim_middle|>",
+         "<|fim_suffix|>", "<|fim_pad|>",    "<|repo_name|>", "<|file_sep|>",         "<tool_response>",    "</tool_response>",
+         "<think>",        "</think>"};
     dct_synth_vocab *v = m->v;
     uint32_t first = v->n_tokens, n = shape->family == DCT_SYNTH_QWEN3 ? 26 : shape->family == DCT_SYNTH_QWEN2VL ? 14 : 22;
     for (uint32_t i = 0; i < n; i++) add_z(m, names[i], names[i][1] == '|' ? DCT_TOKEN_CONTROL : DCT_TOKEN_USER);
@@ -157,13 +161,22 @@ static void finish_qwen(maker *m, const dct_synth_shape *shape) {
 }
 
 static void finish_llama3(maker *m, const dct_synth_shape *shape) {
-    static const char *const names[] = {"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
-                                        "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>",
-                                        "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"};
+    static const char *const names[] = {"<|begin_of_text|>",
+                                        "<|end_of_text|>",
+                                        "<|reserved_special_token_0|>",
+                                        "<|reserved_special_token_1|>",
+                                        "<|finetune_right_pad_id|>",
+                                        "<|reserved_special_token_2|>",
+                                        "<|start_header_id|>",
+                                        "<|end_header_id|>",
+                                        "<|eom_id|>",
+                                        "<|eot_id|>",
+                                        "<|python_tag|>"};
     dct_synth_vocab *v = m->v;
     uint32_t first = v->n_tokens;
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) add_z(m, names[i], DCT_TOKEN_CONTROL);
-    for (uint32_t i = 3; v->n_tokens < shape->n_vocab && !m->full; i++) add_numbered(m, "<|reserved_special_token_%u|>", i, DCT_TOKEN_CONTROL);
+    for (uint32_t i = 3; v->n_tokens < shape->n_vocab && !m->full; i++)
+        add_numbered(m, "<|reserved_special_token_%u|>", i, DCT_TOKEN_CONTROL);
     v->bos = (int32_t)first;
     v->eos = (int32_t)first + 9;
     v->pad = (int32_t)first + 4;
@@ -238,10 +251,12 @@ dct_status dct_synth_vocab_make(dct_synth_vocab *v, const dct_synth_shape *shape
     m.pool = dct_arena_array(arena, shape->n_vocab, sizeof *m.pool);
     v->tokens = dct_arena_array(arena, shape->n_vocab, sizeof *v->tokens);
     v->merges = dct_arena_array(arena, shape->n_vocab, sizeof *v->merges);
-    if (m.index == NULL || m.pool == NULL || v->tokens == NULL || v->merges == NULL) return dct_fail_memory(err, arena, "the vocabulary");
+    if (m.index == NULL || m.pool == NULL || v->tokens == NULL || v->merges == NULL)
+        return dct_fail_memory(err, arena, "the vocabulary");
     if (v->spm) make_spm(&m, shape);
     else make_bpe(&m, shape);
     if (m.full) return dct_fail_memory(err, arena, "the vocabulary");
-    if (v->n_tokens != shape->n_vocab) return dct_fail(err, DCT_BUG, "a vocabulary of %u tokens instead of %u", v->n_tokens, shape->n_vocab);
+    if (v->n_tokens != shape->n_vocab)
+        return dct_fail(err, DCT_BUG, "a vocabulary of %u tokens instead of %u", v->n_tokens, shape->n_vocab);
     return DCT_OK;
 }

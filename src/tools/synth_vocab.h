@@ -1,9 +1,9 @@
 /* tools/synth_vocab: a vocabulary of real size that encodes any text.
  *
- * Byte-level BPE: 256 byte tokens, then tokens that are each the join of two earlier ones, with that join as their merge, then the
- * family's control tokens at their real ids. SPM: control tokens, 256 byte tokens, joined pieces scored by rank, single characters.
- * Joined tokens look like words (a space at most in front, letters by their frequency, some Chinese characters), and no two are
- * equal. Texts are raw bytes here; the byte alphabet of GPT-2 is applied by whoever writes them.
+ * Byte-level BPE: 256 byte tokens, then tokens that are each the join of two earlier ones, with that join as their merge, then
+ * the family's control tokens at their real ids. SPM: control tokens, 256 byte tokens, joined pieces scored by rank, single
+ * characters. Joined tokens look like words (a space at most in front, letters by their frequency, some Chinese characters), and
+ * no two are equal. Texts are raw bytes here; the byte alphabet of GPT-2 is applied by whoever writes them.
  */
 #ifndef DCT_TOOLS_SYNTH_VOCAB_H
 #define DCT_TOOLS_SYNTH_VOCAB_H
@@ -35,7 +35,8 @@ typedef struct dct_synth_vocab {
     const char *pre, *chat_template;
 } dct_synth_vocab;
 
-dct_status dct_synth_vocab_make(dct_synth_vocab *v, const dct_synth_shape *shape, uint64_t seed, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_synth_vocab_make(dct_synth_vocab *v, const dct_synth_shape *shape, uint64_t seed, dct_arena *arena,
+                                dct_err *err) DCT_MUST_CHECK;
 
 /* The character (below U+0200) that stands for a byte in a byte-level vocabulary. */
 uint32_t dct_synth_byte_char(uint8_t byte);

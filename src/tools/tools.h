@@ -1,12 +1,12 @@
-/* tools/tools: work beside inference: pack, synth, roofline. Each is a function that takes plain parameters and reports by status. */
+/* tools/tools: work beside inference: pack, synth, roofline. Each is a function that takes plain parameters and reports by
+ * status. */
 #ifndef DCT_TOOLS_TOOLS_H
 #define DCT_TOOLS_TOOLS_H
 
 #include "base/dtype.h"
 
-/* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M", "Q5_K_M", ...),
- * or a directory ("hf-bf16", "mlx-4bit", ...), which is made where there is none.
- * progress may be NULL. */
+/* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M",
+ * "Q5_K_M", ...), or a directory ("hf-bf16", "mlx-4bit", ...), which is made where there is none. progress may be NULL. */
 typedef struct dct_synth_params {
     const char *name; /* "qwen2.5-1.5b", ... */
     const char *type;
@@ -19,7 +19,8 @@ typedef struct dct_synth_params {
 dct_status dct_synth(const dct_synth_params *params, dct_err *err);
 const char *dct_synth_names(void);
 
-/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,...]; half-open), packs, writes it back with offsets. */
+/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,...]; half-open), packs, writes it back with offsets.
+ */
 typedef struct dct_packfile_params {
     const char *path;
     const char *output;   /* NULL: no output file */
@@ -29,8 +30,8 @@ typedef struct dct_packfile_params {
 typedef struct dct_packfile_result { uint64_t n_items, load, height; bool optimal; } dct_packfile_result;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
 
-/* What this machine could do at most: bytes read and int8 multiply-accumulates a second, by one worker and by all, with the instruction set of the
- * kernels in use. Takes about a second and up to 512 MiB, which are given back. */
+/* What this machine could do at most: bytes read and int8 multiply-accumulates a second, by one worker and by all, with the
+ * instruction set of the kernels in use. Takes about a second and up to 512 MiB, which are given back. */
 enum { DCT_ROOFLINE_WORKERS = 1024 };
 typedef struct dct_roofline {
     uint32_t n_workers;

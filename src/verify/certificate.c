@@ -63,17 +63,19 @@ static dct_status check_witness(dct_checker *c, const dct_facts *f) {
         bool ok = v < f->graph->n_values && in_arena(f, v) && !named[f->root[v]];
         if (ok) named[f->root[v]] = true;
         if (!ok || !dct_add_u64(sum, f->graph->values[v].bytes, &sum)) {
-            return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: entry %u of the certificate is no buffer, or named twice", f->phase->name, i);
+            return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: entry %u of the certificate is no buffer, or named twice",
+                              f->phase->name, i);
         }
     }
     if (sum != cert->load_bytes) {
-        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: load is said to be %llu, its values add up to %llu", f->phase->name, (ull)cert->load_bytes, (ull)sum);
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: load is said to be %llu, its values add up to %llu",
+                          f->phase->name, (ull)cert->load_bytes, (ull)sum);
     }
     return DCT_OK;
 }
 
-/* Bytes live at each op. No two live buffers share a byte (memory.c), so no sum at an op is larger than the region; what wraps on the way
- * there wraps back. */
+/* Bytes live at each op. No two live buffers share a byte (memory.c), so no sum at an op is larger than the region; what wraps on
+ * the way there wraps back. */
 static uint64_t *find_loads(dct_checker *c, const dct_facts *f, const buffers *b) {
     uint64_t *load = dct_arena_array(c->arena, (uint64_t)f->graph->n_ops + 1, sizeof *load);
     if (load == NULL) return NULL;
@@ -96,7 +98,8 @@ static dct_status check_chain_load(dct_checker *c, const dct_facts *f, const buf
         if (load_at[at] > load) load = load_at[at];
     }
     if (load != cert->load_bytes) {
-        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: load is said to be %llu, is %llu", f->phase->name, (ull)cert->load_bytes, (ull)load);
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: load is said to be %llu, is %llu", f->phase->name,
+                          (ull)cert->load_bytes, (ull)load);
     }
     if (cert->op >= f->graph->n_ops || load_at[f->number[cert->op]] != load) {
         return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: the load is not reached at op %u", f->phase->name, cert->op);
@@ -104,7 +107,8 @@ static dct_status check_chain_load(dct_checker *c, const dct_facts *f, const buf
     for (uint32_t i = 0; i < cert->n_values; i++) {
         dct_life life = b->of[f->root[cert->values[i]]].life;
         if (life.first <= f->number[cert->op] && f->number[cert->op] <= life.last) continue;
-        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: '%s' is not live at op %u", f->phase->name, f->graph->values[cert->values[i]].name, cert->op);
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: '%s' is not live at op %u", f->phase->name,
+                          f->graph->values[cert->values[i]].name, cert->op);
     }
     return DCT_OK;
 }
@@ -156,11 +160,13 @@ dct_status dct_check_certificate(dct_checker *c, const dct_facts *f) {
     if (status != DCT_OK) return status;
     uint64_t height = arena_height(f);
     if (cert->height_bytes != height || cert->optimal != (height == cert->load_bytes)) {
-        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: height is said to be %llu%s, is %llu over a load of %llu", f->phase->name, (ull)cert->height_bytes,
-                          cert->optimal ? " (optimal)" : "", (ull)height, (ull)cert->load_bytes);
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: height is said to be %llu%s, is %llu over a load of %llu",
+                          f->phase->name, (ull)cert->height_bytes, cert->optimal ? " (optimal)" : "", (ull)height,
+                          (ull)cert->load_bytes);
     }
     if (f->phase->n_buffers != n_buffers) {
-        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: %u buffers are stated, %u counted", f->phase->name, f->phase->n_buffers, n_buffers);
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: %u buffers are stated, %u counted", f->phase->name,
+                          f->phase->n_buffers, n_buffers);
     }
     return DCT_OK;
 }

@@ -9,9 +9,9 @@
  *   certificate.c  load, height, optimality, counted again
  *   graph_match.c  the plan's graph is the model's graph
  *
- * Each returns DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io has limits), so nothing
- * here goes over pairs of a plan's things but where it says what bounds them: questions of order asked of steps that do not form a
- * chain are counted, and a plan that needs too many is refused.
+ * Each returns DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io has limits),
+ * so nothing here goes over pairs of a plan's things but where it says what bounds them: questions of order asked of steps that
+ * do not form a chain are counted, and a plan that needs too many is refused.
  */
 #ifndef DCT_VERIFY_CHECKER_H
 #define DCT_VERIFY_CHECKER_H
@@ -77,7 +77,9 @@ typedef struct dct_life {
 dct_life dct_life_of(const dct_facts *f, dct_value_id v);
 
 /* True when offset + bytes stays within size; no sum can overflow. */
-static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t size) { return bytes <= size && offset <= size - bytes; }
+static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t size) {
+    return bytes <= size && offset <= size - bytes;
+}
 
 dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;

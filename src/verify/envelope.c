@@ -22,7 +22,8 @@ dct_status dct_check_bounds(dct_checker *c) {
     const dct_plan *plan = c->plan;
     const dct_bounds *b = &plan->bounds;
     if (b->n_input == 0 || b->n_output == 0 || (uint64_t)b->n_input + b->n_output != b->n_ctx) {
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context", b->n_input, b->n_output, b->n_ctx);
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context",
+                          b->n_input, b->n_output, b->n_ctx);
     }
     if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
@@ -31,7 +32,8 @@ dct_status dct_check_bounds(dct_checker *c) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that can be run");
     }
     /* As many phases as kinds, none twice: each is there, and whoever runs one by its kind finds it. */
-    if (plan->n_phases != N_PHASE_KINDS) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases, not prefill and decode", plan->n_phases);
+    if (plan->n_phases != N_PHASE_KINDS)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases, not prefill and decode", plan->n_phases);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const dct_phase *phase = &plan->phases[i];
         if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE) {
@@ -39,11 +41,14 @@ dct_status dct_check_bounds(dct_checker *c) {
         }
         uint32_t rows = phase->kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
         if (phase->rows != rows || phase->graph.rows != rows) {
-            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name, phase->rows, phase->graph.rows, rows);
+            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
+                              phase->rows, phase->graph.rows, rows);
         }
-        if (phase->graph.logits == DCT_NONE) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has no output, the bounds promise logits", phase->name);
+        if (phase->graph.logits == DCT_NONE)
+            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has no output, the bounds promise logits", phase->name);
         for (uint32_t j = 0; j < i; j++) {
-            if (plan->phases[j].kind == phase->kind) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);
+            if (plan->phases[j].kind == phase->kind)
+                return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);
         }
     }
     return DCT_OK;
@@ -55,17 +60,20 @@ static dct_status check_regions(dct_checker *c) {
     for (int r = 0; r < DCT_REGION_COUNT; r++) {
         const char *name = dct_region_name((dct_region)r);
         if (plan->region_bytes[r] % PAGE != 0) {
-            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s has %llu bytes, not whole pages", name, (ull)plan->region_bytes[r]);
+            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s has %llu bytes, not whole pages", name,
+                              (ull)plan->region_bytes[r]);
         }
         if (plan->region_offset[r] != end) {
-            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s begins at %llu, the one before ends at %llu", name, (ull)plan->region_offset[r], (ull)end);
+            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s begins at %llu, the one before ends at %llu", name,
+                              (ull)plan->region_offset[r], (ull)end);
         }
-        if (!dct_add_u64(end, plan->region_bytes[r], &end)) return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "the regions are larger than any memory");
+        if (!dct_add_u64(end, plan->region_bytes[r], &end))
+            return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "the regions are larger than any memory");
     }
     uint64_t m_max = 0;
     if (plan->reserve_bytes != end || !dct_add_u64(end, plan->outside_bytes, &m_max) || plan->m_max_bytes != m_max) {
-        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "M_max %llu, reservation %llu, outside %llu; the regions need %llu", (ull)plan->m_max_bytes,
-                          (ull)plan->reserve_bytes, (ull)plan->outside_bytes, (ull)end);
+        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "M_max %llu, reservation %llu, outside %llu; the regions need %llu",
+                          (ull)plan->m_max_bytes, (ull)plan->reserve_bytes, (ull)plan->outside_bytes, (ull)end);
     }
     return DCT_OK;
 }
@@ -77,14 +85,17 @@ typedef struct item_walk {
     bool is_outside;
 } item_walk;
 
-static bool region_filled(const dct_plan *plan, const item_walk *w) { return w->region < 0 || w->end == plan->region_bytes[w->region]; }
+static bool region_filled(const dct_plan *plan, const item_walk *w) {
+    return w->region < 0 || w->end == plan->region_bytes[w->region];
+}
 
 /* Items are looked up by region and name. Those of a region stand together, and plan_io bounds how many there are. */
 static dct_status check_name(dct_checker *c, uint32_t i) {
     const dct_item *items = c->plan->items;
     for (uint32_t j = i; j > 0 && items[j - 1].region == items[i].region; j--) {
         if (strcmp(items[j - 1].name, items[i].name) != 0) continue;
-        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "items %u and %u of %s are both named '%s'", j - 1, i, dct_region_name(items[i].region), items[i].name);
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "items %u and %u of %s are both named '%s'", j - 1, i,
+                          dct_region_name(items[i].region), items[i].name);
     }
     return DCT_OK;
 }
@@ -94,7 +105,8 @@ static dct_status check_items(dct_checker *c) {
     item_walk w = {.region = -1};
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
-        if (memchr(item->name, '\0', sizeof item->name) == NULL || (uint32_t)item->region >= DCT_REGION_COUNT || (int)item->region < w.region) {
+        if (memchr(item->name, '\0', sizeof item->name) == NULL || (uint32_t)item->region >= DCT_REGION_COUNT ||
+            (int)item->region < w.region) {
             return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item %u has no name, or stands in the wrong region", i);
         }
         dct_status status = check_name(c, i);
@@ -106,30 +118,35 @@ static dct_status check_items(dct_checker *c) {
             w.is_outside = false;
         }
         if (w.region != (int)item->region) {
-            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu", dct_region_name((dct_region)w.region), (ull)w.end,
-                              (ull)plan->region_bytes[w.region]);
+            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu",
+                              dct_region_name((dct_region)w.region), (ull)w.end, (ull)plan->region_bytes[w.region]);
         }
         if (item->outside) {
             if (item->region != DCT_REGION_RUNTIME) {
-                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' lies outside the reservation, which only those of runtime may", item->name);
+                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
+                                  "item '%s' lies outside the reservation, which only those of runtime may", item->name);
             }
             w.is_outside = true;
-            if (!dct_add_u64(w.outside, item->bytes, &w.outside)) return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
+            if (!dct_add_u64(w.outside, item->bytes, &w.outside))
+                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
             continue;
         }
         if (w.is_outside || item->offset != w.end || !dct_range_within(item->offset, item->bytes, plan->region_bytes[w.region])) {
-            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
-                              dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w.end, (ull)plan->region_bytes[w.region]);
+            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
+                              "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
+                              dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w.end,
+                              (ull)plan->region_bytes[w.region]);
         }
         w.end += item->bytes;
     }
     for (; w.region < DCT_REGION_COUNT; w.region++, w.end = 0) {
         if (region_filled(plan, &w)) continue;
-        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu", dct_region_name((dct_region)w.region), (ull)w.end,
-                          (ull)plan->region_bytes[w.region]);
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu",
+                          dct_region_name((dct_region)w.region), (ull)w.end, (ull)plan->region_bytes[w.region]);
     }
     if (w.outside != plan->outside_bytes) {
-        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "items outside add up to %llu, the plan says %llu", (ull)w.outside, (ull)plan->outside_bytes);
+        return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "items outside add up to %llu, the plan says %llu", (ull)w.outside,
+                          (ull)plan->outside_bytes);
     }
     return DCT_OK;
 }

@@ -158,7 +158,8 @@ static bool same_params(dct_op_kind kind, const dct_op_params *a, const dct_op_p
         case DCT_OP_EMBED: return same_float(a->scale, b->scale);
         case DCT_OP_RMS_NORM: return same_float(a->eps, b->eps) && a->group == b->group;
         case DCT_OP_ROPE:
-            return a->n_head == b->n_head && a->head_dim == b->head_dim && a->n_rot == b->n_rot && a->rope_style == b->rope_style &&
+            return a->n_head == b->n_head && a->head_dim == b->head_dim && a->n_rot == b->n_rot &&
+                   a->rope_style == b->rope_style &&
                    (a->rope_style != DCT_ROPE_MROPE || memcmp(a->sections, b->sections, sizeof a->sections) == 0);
         case DCT_OP_KV_STORE: return a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
         case DCT_OP_ATTN: return same_attn(a, b);
@@ -191,11 +192,13 @@ static bool same_inputs(const matcher *m, const logical *l, const dct_op *op) {
     return same || swapped;
 }
 
-static bool same_shape(const dct_value *a, const dct_value *b) { return a->format == b->format && a->rows == b->rows && a->cols == b->cols; }
+static bool same_shape(const dct_value *a, const dct_value *b) {
+    return a->format == b->format && a->rows == b->rows && a->cols == b->cols;
+}
 
 static dct_status mismatch(matcher *m, dct_op_id k, const logical *l, const char *why) {
-    return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: op %u (%s), its %s %s", m->phase->name, k, dct_op_info_of(m->plan->ops[k].kind)->name,
-                      dct_op_info_of(l->kind)->name, why);
+    return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: op %u (%s), its %s %s", m->phase->name, k,
+                      dct_op_info_of(m->plan->ops[k].kind)->name, dct_op_info_of(l->kind)->name, why);
 }
 
 /* A cache is written and read in the order of the trace. */
@@ -215,26 +218,28 @@ static bool is_same(const matcher *m, const logical *l, const dct_op *op) {
     return op->kind == l->kind && same_params(l->kind, &op->p, &l->p) && same_inputs(m, l, op);
 }
 
-/* Finds the logical op in the trace and identifies its output. Plans keep near the order of the trace, so the first op that was not found yet
- * is never far from the one that is sought. */
+/* Finds the logical op in the trace and identifies its output. Plans keep near the order of the trace, so the first op that was
+ * not found yet is never far from the one that is sought. */
 static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
     while (m->first_open < m->trace->n_ops && m->found[m->first_open]) m->first_open++;
     for (dct_op_id t = m->first_open; t < m->trace->n_ops; t++) {
         const dct_op *op = &m->trace->ops[t];
         if (m->found[t] || !is_same(m, l, op)) continue;
-        if ((op->n_out > 0 && op->out[0] != DCT_NONE) != (l->n_out > 0)) return mismatch(m, k, l, "has another number of outputs than the model's");
+        if ((op->n_out > 0 && op->out[0] != DCT_NONE) != (l->n_out > 0))
+            return mismatch(m, k, l, "has another number of outputs than the model's");
         if (!keeps_cache_order(m, op, t)) return mismatch(m, k, l, "touches a cache out of turn");
         m->found[t] = true;
         if (l->n_out == 0) return DCT_OK;
         m->twin[l->out[0]] = op->out[0];
         bool is_virtual = l->out[0] >= m->plan->n_values;
-        if (!is_virtual && !same_shape(&m->plan->values[l->out[0]], &m->trace->values[op->out[0]])) return mismatch(m, k, l, "has another shape than the model's");
+        if (!is_virtual && !same_shape(&m->plan->values[l->out[0]], &m->trace->values[op->out[0]]))
+            return mismatch(m, k, l, "has another shape than the model's");
         return DCT_OK;
     }
     for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
         if (!m->found[t] || !is_same(m, l, &m->trace->ops[t])) continue;
-        return dct_refuse(m->c, DCT_DEFECT_OP_MISSING, "%s: op %u (%s): its %s is done twice", m->phase->name, k, dct_op_info_of(m->plan->ops[k].kind)->name,
-                          dct_op_info_of(l->kind)->name);
+        return dct_refuse(m->c, DCT_DEFECT_OP_MISSING, "%s: op %u (%s): its %s is done twice", m->phase->name, k,
+                          dct_op_info_of(m->plan->ops[k].kind)->name, dct_op_info_of(l->kind)->name);
     }
     return mismatch(m, k, l, "is not in the model's graph");
 }
@@ -242,19 +247,20 @@ static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
 /* ---- what has an identity of its own ---- */
 
 static bool same_weight(const dct_weight *a, const dct_weight *b) {
-    return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->is_vector == b->is_vector &&
-           strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
+    return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols &&
+           a->is_vector == b->is_vector && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
 }
 
 static bool same_cache(const dct_cache *a, const dct_cache *b) {
-    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->n_ctx == b->n_ctx && a->type == b->type;
+    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
+           a->n_ctx == b->n_ctx && a->type == b->type;
 }
 
 static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
-    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && same_float(a->base, b->base) &&
-           same_float(a->factor, b->factor) && same_float(a->attn_factor, b->attn_factor) && same_float(a->ext_factor, b->ext_factor) &&
-           same_float(a->beta_fast, b->beta_fast) && same_float(a->beta_slow, b->beta_slow) &&
-           strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
+    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->scaling == b->scaling && a->orig_ctx == b->orig_ctx &&
+           same_float(a->base, b->base) && same_float(a->factor, b->factor) && same_float(a->attn_factor, b->attn_factor) &&
+           same_float(a->ext_factor, b->ext_factor) && same_float(a->beta_fast, b->beta_fast) &&
+           same_float(a->beta_slow, b->beta_slow) && strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
 }
 
 static bool same_leaf(const matcher *m, const dct_value *a, const dct_value *b) {
@@ -286,11 +292,12 @@ static void identify_leaves(matcher *m) {
 static dct_status check_ends(matcher *m) {
     for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
         if (m->found[t]) continue;
-        return dct_refuse(m->c, DCT_DEFECT_OP_MISSING, "%s: the model's op %u (%s, layer %d) is not in the plan", m->phase->name, t,
-                          dct_op_info_of(m->trace->ops[t].kind)->name, m->trace->ops[t].layer);
+        return dct_refuse(m->c, DCT_DEFECT_OP_MISSING, "%s: the model's op %u (%s, layer %d) is not in the plan", m->phase->name,
+                          t, dct_op_info_of(m->trace->ops[t].kind)->name, m->trace->ops[t].layer);
     }
     dct_value_id logits = m->plan->logits == DCT_NONE ? DCT_NONE : m->twin[m->plan->logits];
-    if (logits != m->trace->logits) return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: the output is not the model's", m->phase->name);
+    if (logits != m->trace->logits)
+        return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: the output is not the model's", m->phase->name);
     return DCT_OK;
 }
 
@@ -301,7 +308,8 @@ dct_status dct_check_graph_match(dct_checker *c, const dct_phase *phase, const d
     m.found = dct_arena_array(c->arena, traced->n_ops, sizeof *m.found);
     m.last_write = dct_arena_array(c->arena, traced->n_values, sizeof *m.last_write);
     m.last_access = dct_arena_array(c->arena, traced->n_values, sizeof *m.last_access);
-    if (m.twin == NULL || m.found == NULL || m.last_write == NULL || m.last_access == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
+    if (m.twin == NULL || m.found == NULL || m.last_write == NULL || m.last_access == NULL)
+        return dct_fail_memory(c->err, c->arena, "the verifier");
     for (uint64_t i = 0; i < n_twins; i++) m.twin[i] = DCT_NONE;
     identify_leaves(&m);
     for (dct_op_id k = 0; k < phase->graph.n_ops; k++) {

@@ -47,8 +47,8 @@ static void put_before(dct_facts *f, uint32_t t, uint32_t s) {
     row[t / 64] |= UINT64_C(1) << (t % 64);
 }
 
-/* Whatever is before s has a lower number: one pass upward closes the relation. Of the earlier steps of a single worker it is enough to
- * take over the latest, which took over the others. */
+/* Whatever is before s has a lower number: one pass upward closes the relation. Of the earlier steps of a single worker it is
+ * enough to take over the latest, which took over the others. */
 static dct_status derive_before(dct_checker *c, dct_facts *f) {
     const dct_phase *phase = f->phase;
     uint32_t *latest = dct_arena_array(c->arena, c->plan->bounds.threads, sizeof *latest); /* a worker: its last step alone */
@@ -82,22 +82,25 @@ static dct_status number_ops(dct_checker *c, dct_facts *f) {
 
 static dct_status check_accesses(dct_checker *c, const dct_facts *f, dct_value_id v, dct_op_id a, dct_op_id b) {
     if (a == b || dct_happens_before(f, a, b)) return DCT_OK;
-    return dct_refuse(c, DCT_DEFECT_STEP_ORDER, "%s: '%s': op %u (%s, step %u) need not be complete when op %u (%s, step %u) starts",
-                      f->phase->name, f->graph->values[v].name, a, dct_op_info_of(f->graph->ops[a].kind)->name, f->step_of[a], b,
+    return dct_refuse(c, DCT_DEFECT_STEP_ORDER,
+                      "%s: '%s': op %u (%s, step %u) need not be complete when op %u (%s, step %u) starts", f->phase->name,
+                      f->graph->values[v].name, a, dct_op_info_of(f->graph->ops[a].kind)->name, f->step_of[a], b,
                       dct_op_info_of(f->graph->ops[b].kind)->name, f->step_of[b]);
 }
 
 /* Of two accesses of one value, in the graph's order, one of which writes, the first must be over before the second starts:
- * its making before its readings, its readings before it is overwritten, a cache's rows stored before attention reads them. Order is
- * transitive, so each access is held against the write before it and, when it writes, against the readings since. */
+ * its making before its readings, its readings before it is overwritten, a cache's rows stored before attention reads them. Order
+ * is transitive, so each access is held against the write before it and, when it writes, against the readings since. */
 static dct_status check_value(dct_checker *c, const dct_facts *f, dct_value_id v) {
-    if (f->graph->values[v].format == DCT_FMT_BYTES) return DCT_OK; /* scratch carries nothing from op to op; sharing is memory.c's */
+    if (f->graph->values[v].format == DCT_FMT_BYTES)
+        return DCT_OK;                   /* scratch carries nothing from op to op; sharing is memory.c's */
     uint32_t since = f->access_begin[v]; /* the last write, or the first access */
     dct_status status = DCT_OK;
     for (uint32_t i = since; i < f->access_begin[v + 1]; i++) {
         dct_access at = f->accesses[i];
         if (f->accesses[since].writes) status = check_accesses(c, f, v, f->accesses[since].op, at.op);
-        for (uint32_t j = since; at.writes && j < i && status == DCT_OK; j++) status = check_accesses(c, f, v, f->accesses[j].op, at.op);
+        for (uint32_t j = since; at.writes && j < i && status == DCT_OK; j++)
+            status = check_accesses(c, f, v, f->accesses[j].op, at.op);
         if (status != DCT_OK) return status;
         if (at.writes) since = i;
     }

@@ -1,8 +1,8 @@
 /* Where values lie, and whether any two that may be live together share a byte.
  *
- * Bytes may pass from X to Y when every access of X happens before every access of Y. That holds or is asked of every pair in a phase
- * that shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into the
- * other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
+ * Bytes may pass from X to Y when every access of X happens before every access of Y. That holds or is asked of every pair in a
+ * phase that shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into
+ * the other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
  */
 #include <stdio.h>
 #include <string.h>
@@ -52,22 +52,28 @@ static dct_status check_place(dct_checker *c, const dct_facts *f, dct_value_id v
     dct_region home = home_of(f, v);
     uint64_t listed;
     if (at.region != home) {
-        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' lies in region %d, belongs in %s", phase->name, v, value->name,
-                          (int)at.region, dct_region_name(home));
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' lies in region %d, belongs in %s", phase->name, v,
+                          value->name, (int)at.region, dct_region_name(home));
     }
     if (at.offset % DCT_PLAN_ALIGN != 0) {
-        return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s: value %u '%s' at %llu", phase->name, v, value->name, (unsigned long long)at.offset);
+        return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s: value %u '%s' at %llu", phase->name, v, value->name,
+                          (unsigned long long)at.offset);
     }
     if (!dct_range_within(at.offset, at.bytes, c->plan->region_bytes[home])) {
-        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' of %llu bytes at %llu, the region has %llu", phase->name, v, value->name,
-                          (unsigned long long)at.bytes, (unsigned long long)at.offset, (unsigned long long)c->plan->region_bytes[home]);
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s: value %u '%s' of %llu bytes at %llu, the region has %llu",
+                          phase->name, v, value->name, (unsigned long long)at.bytes, (unsigned long long)at.offset,
+                          (unsigned long long)c->plan->region_bytes[home]);
     }
     if (listed_offset(c->plan, value, &listed) && listed != at.offset) {
-        dct_defect defect = value->kind == DCT_KIND_WEIGHT ? DCT_DEFECT_WEIGHT_WRONG : value->kind == DCT_KIND_KV ? DCT_DEFECT_KV_WRONG : DCT_DEFECT_OVERLAP;
-        return dct_refuse(c, defect, "%s: value %u '%s' at %llu, its list says %llu", phase->name, v, value->name, (unsigned long long)at.offset, (unsigned long long)listed);
+        dct_defect defect = value->kind == DCT_KIND_WEIGHT ? DCT_DEFECT_WEIGHT_WRONG
+                            : value->kind == DCT_KIND_KV   ? DCT_DEFECT_KV_WRONG
+                                                           : DCT_DEFECT_OVERLAP;
+        return dct_refuse(c, defect, "%s: value %u '%s' at %llu, its list says %llu", phase->name, v, value->name,
+                          (unsigned long long)at.offset, (unsigned long long)listed);
     }
     if (f->root[v] != v && at.offset != phase->places[f->root[v]].offset) {
-        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' does not lie where the value does that it overwrites", phase->name, v, value->name);
+        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' does not lie where the value does that it overwrites",
+                          phase->name, v, value->name);
     }
     return DCT_OK;
 }
@@ -83,9 +89,9 @@ static bool op_uses(const dct_op *op, dct_value_id v) {
     return false;
 }
 
-/* The scratch of op k: there when needed, of the right kind, a row for each worker of the step, each row on lines of its own and as long
- * as one worker needs. Worker i of a step is given row i and nothing else. Whether the whole lies apart from what else is live is
- * asked of it as of any value. */
+/* The scratch of op k: there when needed, of the right kind, a row for each worker of the step, each row on lines of its own and
+ * as long as one worker needs. Worker i of a step is given row i and nothing else. Whether the whole lies apart from what else is
+ * live is asked of it as of any value. */
 static dct_status check_scratch(dct_checker *c, const dct_facts *f, dct_op_id k) {
     const dct_graph *g = f->graph;
     const dct_step *step = &f->phase->steps[f->step_of[k]];
@@ -96,11 +102,13 @@ static dct_status check_scratch(dct_checker *c, const dct_facts *f, dct_op_id k)
     if (id == DCT_NONE) return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) has no scratch", f->phase->name, k, name);
     const dct_value *value = &g->values[id];
     if (value->format != DCT_FMT_BYTES || value->kind != DCT_KIND_INTERMEDIATE || op_uses(&g->ops[k], id)) {
-        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u (%s) is '%s', which is none", f->phase->name, k, name, value->name);
+        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u (%s) is '%s', which is none", f->phase->name, k,
+                          name, value->name);
     }
     if (value->cols < need || value->cols % DCT_PLAN_ALIGN != 0 || value->rows < step->n_workers) {
-        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: op %u (%s) needs %llu bytes of scratch for each of %u workers, has %u for each of %u", f->phase->name, k,
-                          name, (unsigned long long)need, step->n_workers, value->cols, value->rows);
+        return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG,
+                          "%s: op %u (%s) needs %llu bytes of scratch for each of %u workers, has %u for each of %u",
+                          f->phase->name, k, name, (unsigned long long)need, step->n_workers, value->cols, value->rows);
     }
     return DCT_OK;
 }
@@ -116,9 +124,11 @@ static dct_status check_pair(dct_checker *c, const dct_facts *f, dct_value_id x,
     if (!meet(spot_of(f->phase, x), spot_of(f->phase, y))) return DCT_OK;
     bool in_place = f->root[x] == f->root[y];
     if (may_follow(f, x, y) || may_follow(f, y, x)) return DCT_OK;
-    return dct_refuse(c, in_place ? DCT_DEFECT_ALIAS_INVALID : DCT_DEFECT_OVERLAP, "%s: '%s' (%llu bytes at %llu) and '%s' (%llu at %llu) may be live together",
-                      f->phase->name, f->graph->values[x].name, (unsigned long long)f->graph->values[x].bytes, (unsigned long long)f->phase->places[x].offset,
-                      f->graph->values[y].name, (unsigned long long)f->graph->values[y].bytes, (unsigned long long)f->phase->places[y].offset);
+    return dct_refuse(c, in_place ? DCT_DEFECT_ALIAS_INVALID : DCT_DEFECT_OVERLAP,
+                      "%s: '%s' (%llu bytes at %llu) and '%s' (%llu at %llu) may be live together", f->phase->name,
+                      f->graph->values[x].name, (unsigned long long)f->graph->values[x].bytes,
+                      (unsigned long long)f->phase->places[x].offset, f->graph->values[y].name,
+                      (unsigned long long)f->graph->values[y].bytes, (unsigned long long)f->phase->places[y].offset);
 }
 
 /* One scratch for several ops: they must not run at the same time. */
@@ -128,7 +138,8 @@ static dct_status check_shared_scratch(dct_checker *c, const dct_facts *f, dct_v
         for (uint32_t j = i + 1; j < f->access_begin[v + 1]; j++) {
             dct_op_id a = f->accesses[i].op, b = f->accesses[j].op;
             if (dct_happens_before(f, a, b) || dct_happens_before(f, b, a)) continue;
-            return dct_refuse(c, DCT_DEFECT_OVERLAP, "%s: ops %u and %u may use scratch '%s' at the same time", f->phase->name, a, b, f->graph->values[v].name);
+            return dct_refuse(c, DCT_DEFECT_OVERLAP, "%s: ops %u and %u may use scratch '%s' at the same time", f->phase->name, a,
+                              b, f->graph->values[v].name);
         }
     }
     return DCT_OK;
@@ -140,8 +151,8 @@ static bool is_packed(const dct_facts *f, dct_value_id v) {
     return kind == DCT_KIND_INTERMEDIATE || kind == DCT_KIND_OUTPUT;
 }
 
-/* When ops are in one order, values that no op lies between are ordered: the first is over before the second begins. So the ops are
- * walked, and a value is held against those that are live when it begins. `begun` chains the values that begin at an op. */
+/* When ops are in one order, values that no op lies between are ordered: the first is over before the second begins. So the ops
+ * are walked, and a value is held against those that are live when it begins. `begun` chains the values that begin at an op. */
 static dct_status check_chain(dct_checker *c, const dct_facts *f) {
     uint32_t n = f->graph->n_values, n_live = 0;
     dct_life *lives = dct_arena_array(c->arena, n, sizeof *lives);
@@ -203,8 +214,8 @@ dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
 
 /* ---- what is persistent, over all phases ----
  *
- * The engine finds what is persistent by the names of items, and items are disjoint (envelope.c). So it is enough that each value of the
- * region lies in the item of its own name: no two of different roles can meet then, in one phase or in two.
+ * The engine finds what is persistent by the names of items, and items are disjoint (envelope.c). So it is enough that each value
+ * of the region lies in the item of its own name: no two of different roles can meet then, in one phase or in two.
  */
 
 /* The item that holds a persistent value; NULL when such a value has no business there. */
@@ -233,8 +244,9 @@ static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_valu
     const char *name = item_of_value(phase, v);
     const dct_item *item = name == NULL ? NULL : persistent_item(c->plan, name);
     if (item != NULL && at.offset == item->offset && at.bytes <= item->bytes) return DCT_OK;
-    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' (%llu bytes at %llu) does not lie in the item '%s'", phase->name, phase->graph.values[v].name,
-                      (unsigned long long)at.bytes, (unsigned long long)at.offset, name == NULL ? "(none)" : name);
+    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' (%llu bytes at %llu) does not lie in the item '%s'", phase->name,
+                      phase->graph.values[v].name, (unsigned long long)at.bytes, (unsigned long long)at.offset,
+                      name == NULL ? "(none)" : name);
 }
 
 /* A table fills an item of its own. */
@@ -244,7 +256,9 @@ static dct_status check_table_item(dct_checker *c, uint32_t t) {
     snprintf(name, sizeof name, DCT_ITEM_TABLE_FORMAT, t);
     const dct_item *item = persistent_item(c->plan, name);
     uint64_t want;
-    if (item != NULL && dct_align_u64(table->bytes, DCT_PLAN_ALIGN, &want) && item->bytes == want && item->offset == table->offset) return DCT_OK;
+    if (item != NULL && dct_align_u64(table->bytes, DCT_PLAN_ALIGN, &want) && item->bytes == want &&
+        item->offset == table->offset)
+        return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "rotary table %u does not fill the item '%s'", t, name);
 }
 
@@ -254,7 +268,8 @@ dct_status dct_check_persistent(dct_checker *c) {
     for (uint32_t i = 0; i < c->plan->n_phases; i++) {
         const dct_phase *phase = &c->plan->phases[i];
         for (dct_value_id v = 0; v < phase->graph.n_values && status == DCT_OK; v++) {
-            if (phase->places[v].region == DCT_REGION_PERSISTENT && !is_table(&phase->graph.values[v])) status = check_in_item(c, phase, v);
+            if (phase->places[v].region == DCT_REGION_PERSISTENT && !is_table(&phase->graph.values[v]))
+                status = check_in_item(c, phase, v);
         }
     }
     return status;

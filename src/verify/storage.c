@@ -39,15 +39,17 @@ static dct_status check_shelf(dct_checker *c, const shelf *s) {
     for (uint32_t i = 0; i < s->n; i++) {
         r[i].id = i;
         s->range(c->plan, i, &r[i].offset, &r[i].bytes);
-        if (r[i].offset % DCT_PLAN_ALIGN != 0) return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s %u at %llu", s->what, i, (unsigned long long)r[i].offset);
+        if (r[i].offset % DCT_PLAN_ALIGN != 0)
+            return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "%s %u at %llu", s->what, i, (unsigned long long)r[i].offset);
         if (dct_range_within(r[i].offset, r[i].bytes, size)) continue;
-        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s %u of %llu bytes at %llu, the region has %llu", s->what, i, (unsigned long long)r[i].bytes,
-                          (unsigned long long)r[i].offset, (unsigned long long)size);
+        return dct_refuse(c, DCT_DEFECT_OUT_OF_REGION, "%s %u of %llu bytes at %llu, the region has %llu", s->what, i,
+                          (unsigned long long)r[i].bytes, (unsigned long long)r[i].offset, (unsigned long long)size);
     }
     dct_sort_ranges(r, s->n);
     for (uint32_t i = 1; i < s->n; i++) {
         if (r[i].offset - r[i - 1].offset >= r[i - 1].bytes) continue;
-        return dct_refuse(c, s->defect, "%ss %u and %u share bytes at %llu", s->what, r[i - 1].id, r[i].id, (unsigned long long)r[i].offset);
+        return dct_refuse(c, s->defect, "%ss %u and %u share bytes at %llu", s->what, r[i - 1].id, r[i].id,
+                          (unsigned long long)r[i].offset);
     }
     return DCT_OK;
 }
@@ -55,33 +57,38 @@ static dct_status check_shelf(dct_checker *c, const shelf *s) {
 static dct_status check_weight(dct_checker *c, uint32_t i) {
     const dct_weight *w = &c->plan->weights[i].w;
     uint64_t want = 0;
-    bool ok = (uint32_t)w->type < DCT_TYPE_COUNT && w->n_rows > 0 && w->n_cols > 0 && memchr(w->tensor, '\0', sizeof w->tensor) != NULL;
+    bool ok = (uint32_t)w->type < DCT_TYPE_COUNT && w->n_rows > 0 && w->n_cols > 0 &&
+              memchr(w->tensor, '\0', sizeof w->tensor) != NULL;
     if (!ok) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u has no valid type, shape or name", i);
     if (w->is_vector) ok = w->n_rows == 1 && dct_align_u64((uint64_t)w->n_cols * 4, DCT_PLAN_ALIGN, &want);
     else ok = dct_layout_bytes(w->type, w->n_rows, w->n_cols, &want);
     if (ok && w->bytes == want) return DCT_OK;
-    return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' %s [%u, %u] has %llu bytes, needs %llu", i, w->tensor, dct_dtype_name(w->type), w->n_rows,
-                      w->n_cols, (unsigned long long)w->bytes, (unsigned long long)want);
+    return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' %s [%u, %u] has %llu bytes, needs %llu", i, w->tensor,
+                      dct_dtype_name(w->type), w->n_rows, w->n_cols, (unsigned long long)w->bytes, (unsigned long long)want);
 }
 
 static dct_status check_cache(dct_checker *c, uint32_t i) {
     const dct_cache *k = &c->plan->caches[i].c;
     const dct_bounds *b = &c->plan->bounds;
-    if (k->type != (k->is_k ? b->type_k : b->type_v) || k->n_ctx != dct_round_up(b->n_ctx, 16) || k->n_head_kv == 0 || k->head_dim == 0) {
-        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) for %u positions disagrees with the bounds", i, k->layer, k->is_k ? "K" : "V", k->n_ctx);
+    if (k->type != (k->is_k ? b->type_k : b->type_v) || k->n_ctx != dct_round_up(b->n_ctx, 16) || k->n_head_kv == 0 ||
+        k->head_dim == 0) {
+        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) for %u positions disagrees with the bounds", i,
+                          k->layer, k->is_k ? "K" : "V", k->n_ctx);
     }
     if (k->type == DCT_TYPE_Q8_0 && k->head_dim % 32 != 0) {
-        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s): heads of %u elements are not whole blocks of 32", i, k->layer, k->is_k ? "K" : "V", k->head_dim);
+        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s): heads of %u elements are not whole blocks of 32", i,
+                          k->layer, k->is_k ? "K" : "V", k->head_dim);
     }
     uint64_t want = 0;
     if (!dct_kv_bytes(k->type, k->n_head_kv, k->head_dim, k->n_ctx, &want) || k->bytes != want) {
-        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) has %llu bytes, needs %llu", i, k->layer, k->is_k ? "K" : "V",
-                          (unsigned long long)k->bytes, (unsigned long long)want);
+        return dct_refuse(c, DCT_DEFECT_KV_WRONG, "cache %u (layer %u, %s) has %llu bytes, needs %llu", i, k->layer,
+                          k->is_k ? "K" : "V", (unsigned long long)k->bytes, (unsigned long long)want);
     }
     for (uint32_t j = 0; j < i; j++) {
         const dct_cache *other = &c->plan->caches[j].c;
         if (other->layer == k->layer && other->is_k == k->is_k) {
-            return dct_refuse(c, DCT_DEFECT_KV_WRONG, "caches %u and %u are both %s of layer %u", j, i, k->is_k ? "K" : "V", k->layer);
+            return dct_refuse(c, DCT_DEFECT_KV_WRONG, "caches %u and %u are both %s of layer %u", j, i, k->is_k ? "K" : "V",
+                              k->layer);
         }
     }
     return DCT_OK;
@@ -97,22 +104,22 @@ static dct_status check_table(dct_checker *c, uint32_t i) {
 }
 
 static bool same_weight(const dct_weight *a, const dct_weight *b) {
-    return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->is_vector == b->is_vector &&
-           a->bytes == b->bytes && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
+    return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols &&
+           a->is_vector == b->is_vector && a->bytes == b->bytes && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
 }
 
 static bool same_cache(const dct_cache *a, const dct_cache *b) {
-    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->n_ctx == b->n_ctx &&
-           a->type == b->type && a->bytes == b->bytes;
+    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
+           a->n_ctx == b->n_ctx && a->type == b->type && a->bytes == b->bytes;
 }
 
 static bool same_float(float a, float b) { return dct_bits_of_f32(a) == dct_bits_of_f32(b); }
 
 static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
-    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && same_float(a->base, b->base) && same_float(a->factor, b->factor) && a->scaling == b->scaling &&
-           a->orig_ctx == b->orig_ctx && same_float(a->attn_factor, b->attn_factor) && same_float(a->ext_factor, b->ext_factor) &&
-           same_float(a->beta_fast, b->beta_fast) && same_float(a->beta_slow, b->beta_slow) &&
-           strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
+    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && same_float(a->base, b->base) && same_float(a->factor, b->factor) &&
+           a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && same_float(a->attn_factor, b->attn_factor) &&
+           same_float(a->ext_factor, b->ext_factor) && same_float(a->beta_fast, b->beta_fast) &&
+           same_float(a->beta_slow, b->beta_slow) && strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
 }
 
 /* The graph of a phase has lists of its own; they must be the plan's, thing by thing. */
@@ -127,7 +134,8 @@ static dct_status check_phase_lists(dct_checker *c, const dct_phase *phase) {
     if (!same) return dct_refuse(c, DCT_DEFECT_KV_WRONG, "%s: the caches of its graph are not the plan's", phase->name);
     same = g->n_tables == plan->n_tables;
     for (uint32_t i = 0; same && i < g->n_tables; i++) same = same_table(&g->tables[i], &plan->tables[i].t);
-    if (!same) return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: the rotary tables of its graph are not the plan's", phase->name);
+    if (!same)
+        return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: the rotary tables of its graph are not the plan's", phase->name);
     return DCT_OK;
 }
 
@@ -151,27 +159,31 @@ dct_status dct_check_storage(dct_checker *c) {
 
 static dct_status check_weight_in_file(dct_checker *c, const dct_model *model, uint32_t i) {
     const dct_weight *w = &c->plan->weights[i].w;
-    if (memchr(w->tensor, '\0', sizeof w->tensor) == NULL) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u has no valid name", i);
+    if (memchr(w->tensor, '\0', sizeof w->tensor) == NULL)
+        return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u has no valid name", i);
     const dct_tensor *t = dct_model_find_tensor(model, w->tensor);
     if (t == NULL) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u: the file has no tensor '%s'", i, w->tensor);
-    if (t->type != w->type) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' is not of the file's type %s", i, w->tensor, dct_dtype_name(t->type));
+    if (t->type != w->type)
+        return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' is not of the file's type %s", i, w->tensor,
+                          dct_dtype_name(t->type));
     /* A vector may be a part of a longer one; a matrix is a range of whole rows. */
     bool inside = w->is_vector ? dct_range_within(w->row_begin, w->n_cols, t->n_elems)
                                : t->ne[0] == w->n_cols && dct_range_within(w->row_begin, w->n_rows, t->n_elems / t->ne[0]);
     if (inside) return DCT_OK;
-    return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u: rows %u to %u of %u columns are not in tensor '%s'", i, w->row_begin, w->row_begin + w->n_rows,
-                      w->n_cols, w->tensor);
+    return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u: rows %u to %u of %u columns are not in tensor '%s'", i,
+                      w->row_begin, w->row_begin + w->n_rows, w->n_cols, w->tensor);
 }
 
 dct_status dct_check_model(dct_checker *c, const dct_model *model, const dct_hparams *hp) {
     const dct_plan *plan = c->plan;
     if (plan->fingerprint != model->fingerprint) {
-        return dct_refuse(c, DCT_DEFECT_MODEL_MISMATCH, "the plan's fingerprint is %016llx, the file's %016llx", (unsigned long long)plan->fingerprint,
-                          (unsigned long long)model->fingerprint);
+        return dct_refuse(c, DCT_DEFECT_MODEL_MISMATCH, "the plan's fingerprint is %016llx, the file's %016llx",
+                          (unsigned long long)plan->fingerprint, (unsigned long long)model->fingerprint);
     }
-    if (strncmp(plan->arch, hp->arch, sizeof plan->arch) != 0 || plan->tensor_bytes != model->tensor_bytes || plan->n_params != model->n_params) {
-        return dct_refuse(c, DCT_DEFECT_MODEL_MISMATCH, "architecture or sizes are not the file's (%s, %llu bytes of tensors)", hp->arch,
-                          (unsigned long long)model->tensor_bytes);
+    if (strncmp(plan->arch, hp->arch, sizeof plan->arch) != 0 || plan->tensor_bytes != model->tensor_bytes ||
+        plan->n_params != model->n_params) {
+        return dct_refuse(c, DCT_DEFECT_MODEL_MISMATCH, "architecture or sizes are not the file's (%s, %llu bytes of tensors)",
+                          hp->arch, (unsigned long long)model->tensor_bytes);
     }
     dct_status status = DCT_OK;
     for (uint32_t i = 0; i < plan->n_weights && status == DCT_OK; i++) status = check_weight_in_file(c, model, i);

@@ -18,7 +18,8 @@ static dct_status check_ids(dct_checker *c, const dct_phase *phase) {
         for (uint32_t i = 0; ok && i < op->n_out; i++) ok = id_ok(op->out[i], g->n_values);
         if (!ok) return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: op %u names values that do not exist", phase->name, k);
         if (!id_ok(phase->scratch[k], g->n_values)) {
-            return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u is value %u of %u", phase->name, k, phase->scratch[k], g->n_values);
+            return dct_refuse(c, DCT_DEFECT_SCRATCH_WRONG, "%s: the scratch of op %u is value %u of %u", phase->name, k,
+                              phase->scratch[k], g->n_values);
         }
     }
     for (dct_value_id v = 0; v < g->n_values; v++) {
@@ -26,7 +27,8 @@ static dct_status check_ids(dct_checker *c, const dct_phase *phase) {
         uint32_t n_refs = value->kind == DCT_KIND_WEIGHT ? g->n_weights : value->kind == DCT_KIND_KV ? g->n_caches : g->n_tables;
         bool must_refer = value->kind == DCT_KIND_WEIGHT || value->kind == DCT_KIND_KV;
         bool ok = id_ok(value->alias_of, g->n_values) && (value->producer == DCT_NONE || value->producer < g->n_ops) &&
-                  (must_refer ? value->ref < n_refs : id_ok(value->ref, n_refs)) && memchr(value->name, '\0', sizeof value->name) != NULL;
+                  (must_refer ? value->ref < n_refs : id_ok(value->ref, n_refs)) &&
+                  memchr(value->name, '\0', sizeof value->name) != NULL;
         if (!ok) return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: value %u refers to what does not exist", phase->name, v);
     }
     return DCT_OK;
@@ -42,8 +44,8 @@ static dct_status check_sizes(dct_checker *c, const dct_phase *phase) {
         else if (value->format == DCT_FMT_KV && value->kind == DCT_KIND_KV) want = g->caches[value->ref].bytes;
         else ok = dct_mul_u64(dct_value_row_bytes(value), value->rows, &want) && dct_align_u64(want, DCT_PLAN_ALIGN, &want);
         if (!ok || value->bytes != want) {
-            return dct_refuse(c, DCT_DEFECT_SIZE_WRONG, "%s: value %u '%s' [%u, %u] has %llu bytes, needs %llu", phase->name, v, value->name,
-                              value->rows, value->cols, (unsigned long long)value->bytes, (unsigned long long)want);
+            return dct_refuse(c, DCT_DEFECT_SIZE_WRONG, "%s: value %u '%s' [%u, %u] has %llu bytes, needs %llu", phase->name, v,
+                              value->name, value->rows, value->cols, (unsigned long long)value->bytes, (unsigned long long)want);
         }
     }
     return DCT_OK;
@@ -51,15 +53,18 @@ static dct_status check_sizes(dct_checker *c, const dct_phase *phase) {
 
 /* Op k overwrites value v: no other input of k may be v, which k would read while it changes, and no later op may want v. Whether
  * earlier readers are done by then is a question of order (memory.c, happens.c). */
-static dct_status check_overwritten(dct_checker *c, const dct_phase *phase, const dct_op_id *last_read, dct_op_id k, dct_value_id v) {
+static dct_status check_overwritten(dct_checker *c, const dct_phase *phase, const dct_op_id *last_read, dct_op_id k,
+                                    dct_value_id v) {
     const dct_op *op = &phase->graph.ops[k];
     const char *name = phase->graph.values[v].name;
     uint32_t n = 0;
     for (uint32_t i = 0; i < op->n_in; i++) n += op->in[i] == v;
-    if (n > 1) return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s' while it overwrites it", phase->name, k, op_name(op), name);
+    if (n > 1)
+        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s' while it overwrites it", phase->name, k,
+                          op_name(op), name);
     if (last_read[v] <= k) return DCT_OK;
-    return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s', which op %u (%s) overwrites", phase->name, last_read[v],
-                      op_name(&phase->graph.ops[last_read[v]]), name, k, op_name(op));
+    return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: op %u (%s) reads '%s', which op %u (%s) overwrites", phase->name,
+                      last_read[v], op_name(&phase->graph.ops[last_read[v]]), name, k, op_name(op));
 }
 
 /* A result in the bytes of an input: only where ops.def says so, only of an intermediate of the same size, made earlier. */
@@ -70,10 +75,12 @@ static dct_status check_alias(dct_checker *c, const dct_phase *phase, const dct_
     const dct_value *source = &g->values[value->alias_of];
     const dct_op *op = value->producer == DCT_NONE ? NULL : &g->ops[value->producer];
     int inplace = op == NULL ? -1 : dct_op_info_of(op->kind)->inplace;
-    bool allowed = inplace >= 0 && (uint32_t)inplace < op->n_in && op->in[inplace] == value->alias_of && op->n_out > 0 && op->out[0] == v;
+    bool allowed = inplace >= 0 && (uint32_t)inplace < op->n_in && op->in[inplace] == value->alias_of && op->n_out > 0 &&
+                   op->out[0] == v;
     bool fits = source->kind == DCT_KIND_INTERMEDIATE && source->bytes == value->bytes && source->producer < value->producer;
     if (!allowed || !fits) {
-        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' may not lie in the bytes of '%s'", phase->name, v, value->name, source->name);
+        return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' may not lie in the bytes of '%s'", phase->name, v,
+                          value->name, source->name);
     }
     return check_overwritten(c, phase, last_read, value->producer, value->alias_of);
 }
@@ -110,7 +117,8 @@ static dct_status check_overwriting(dct_checker *c, const dct_phase *phase) {
     return status;
 }
 
-/* check_alias saw to it that what an alias overwrites was made by an earlier op than the alias, whatever their ids: chains end. */
+/* check_alias saw to it that what an alias overwrites was made by an earlier op than the alias, whatever their ids: chains end.
+ */
 static void find_roots(dct_facts *f) {
     for (dct_value_id v = 0; v < f->graph->n_values; v++) {
         dct_value_id root = v;
@@ -130,14 +138,17 @@ static dct_status check_steps(dct_checker *c, dct_facts *f) {
         }
         for (uint32_t i = 0; i < step->n_ops; i++) {
             dct_op_id k = step->ops[i];
-            if (k >= f->graph->n_ops) return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: step %u runs op %u of %u", phase->name, s, k, f->graph->n_ops);
-            if (f->step_of[k] != DCT_NONE) return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: op %u (%s) runs in steps %u and %u", phase->name, k, op_name(&f->graph->ops[k]), f->step_of[k], s);
+            if (k >= f->graph->n_ops)
+                return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: step %u runs op %u of %u", phase->name, s, k, f->graph->n_ops);
+            if (f->step_of[k] != DCT_NONE)
+                return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: op %u (%s) runs in steps %u and %u", phase->name, k,
+                                  op_name(&f->graph->ops[k]), f->step_of[k], s);
             f->step_of[k] = s;
             f->rank_of[k] = i;
         }
         if (step->n_workers == 0 || !dct_range_within(step->worker_first, step->n_workers, c->plan->bounds.threads)) {
-            return dct_refuse(c, DCT_DEFECT_WORKERS_INVALID, "%s: step %u names workers %u to %u of %u", phase->name, s, step->worker_first,
-                              step->worker_first + step->n_workers - 1, c->plan->bounds.threads);
+            return dct_refuse(c, DCT_DEFECT_WORKERS_INVALID, "%s: step %u names workers %u to %u of %u", phase->name, s,
+                              step->worker_first, step->worker_first + step->n_workers - 1, c->plan->bounds.threads);
         }
         if (!dct_range_within(step->wait_begin, step->n_waits, phase->n_waits)) {
             return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: the waits of step %u are not in the list", phase->name, s);
@@ -149,16 +160,20 @@ static dct_status check_steps(dct_checker *c, dct_facts *f) {
         n_waits += step->n_waits;
     }
     if (n_waits != phase->n_waits) {
-        return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: %u waits are listed, steps wait %llu times", phase->name, phase->n_waits, (unsigned long long)n_waits);
+        return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: %u waits are listed, steps wait %llu times", phase->name,
+                          phase->n_waits, (unsigned long long)n_waits);
     }
     for (dct_op_id k = 0; k < f->graph->n_ops; k++) {
-        if (f->step_of[k] == DCT_NONE) return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: no step runs op %u (%s)", phase->name, k, op_name(&f->graph->ops[k]));
+        if (f->step_of[k] == DCT_NONE)
+            return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: no step runs op %u (%s)", phase->name, k,
+                              op_name(&f->graph->ops[k]));
     }
     return DCT_OK;
 }
 
 /* Calls visit for each value that op k touches. */
-static void each_access(const dct_phase *phase, dct_op_id k, void (*visit)(dct_facts *f, dct_value_id v, dct_access a), dct_facts *f) {
+static void each_access(const dct_phase *phase, dct_op_id k, void (*visit)(dct_facts *f, dct_value_id v, dct_access a),
+                        dct_facts *f) {
     const dct_op *op = &phase->graph.ops[k];
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (op->in[i] != DCT_NONE) visit(f, op->in[i], (dct_access){k, dct_op_writes_input(op->kind, i)});
@@ -209,7 +224,8 @@ dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts
     if (status == DCT_OK) status = check_overwriting(c, phase);
     if (status != DCT_OK) return status;
     dct_err why;
-    if (dct_graph_check(f->graph, &why) != DCT_OK) return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: %s", phase->name, why.message);
+    if (dct_graph_check(f->graph, &why) != DCT_OK)
+        return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: %s", phase->name, why.message);
     find_roots(f);
     status = check_steps(c, f);
     if (status == DCT_OK) status = list_accesses(c, f);

@@ -43,7 +43,8 @@ static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
     if (status == DCT_OK) status = dct_check_order(c, &facts);
     if (status == DCT_OK) status = dct_check_memory(c, &facts);
     if (status == DCT_OK) status = dct_check_certificate(c, &facts);
-    if (questions == 0 && status != DCT_NO_FIT) status = dct_refuse(c, DCT_DEFECT_STEP_ORDER, "%s: its steps leave open too much to be checked", phase->name);
+    if (questions == 0 && status != DCT_NO_FIT)
+        status = dct_refuse(c, DCT_DEFECT_STEP_ORDER, "%s: its steps leave open too much to be checked", phase->name);
     return status;
 }
 
@@ -63,18 +64,21 @@ dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *d
     return status;
 }
 
-static dct_status check_with_model(dct_checker *c, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced) {
+static dct_status check_with_model(dct_checker *c, const dct_model *model, const dct_hparams *hp, const dct_graph *traced,
+                                   uint32_t n_traced) {
     dct_status status = dct_check_model(c, model, hp);
     if (status == DCT_OK) status = check_alone(c);
     if (status == DCT_OK && n_traced != c->plan->n_phases) {
         return dct_fail(c->err, DCT_BUG, "%u traces for a plan of %u phases", n_traced, c->plan->n_phases);
     }
-    for (uint32_t i = 0; i < n_traced && status == DCT_OK; i++) status = dct_check_graph_match(c, &c->plan->phases[i], &traced[i]);
+    for (uint32_t i = 0; i < n_traced && status == DCT_OK; i++)
+        status = dct_check_graph_match(c, &c->plan->phases[i], &traced[i]);
     return status;
 }
 
-dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced,
-                      dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect, dct_err *err) {
+dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced,
+                      uint32_t n_traced, dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect,
+                      dct_err *err) {
     dct_checker c = {plan, work, DCT_DEFECT_NONE, err};
     dct_status status = check_with_model(&c, model, hp, traced, n_traced);
     *defect = c.defect;

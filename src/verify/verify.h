@@ -45,11 +45,12 @@ const char *dct_defect_text(dct_defect defect);
 typedef struct dct_checked_plan dct_checked_plan;
 const dct_plan *dct_checked_plan_get(const dct_checked_plan *checked);
 
-/* `traced[i]` is a fresh, unfused trace for plan->phases[i] made with the plan's bounds. model and hp are those of the file that will run.
- * On a defect: DCT_BAD_FILE, *defect says which, err says where. The result lies in `keep`, all else in `work`, which may be the same
- * or be dropped at once. */
-dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced, uint32_t n_traced,
-                      dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
+/* `traced[i]` is a fresh, unfused trace for plan->phases[i] made with the plan's bounds. model and hp are those of the file that
+ * will run. On a defect: DCT_BAD_FILE, *defect says which, err says where. The result lies in `keep`, all else in `work`, which
+ * may be the same or be dropped at once. */
+dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced,
+                      uint32_t n_traced, dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect,
+                      dct_err *err) DCT_MUST_CHECK;
 
 /* A plan file on its own, without the model: all but the comparisons with model and trace. */
 dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;

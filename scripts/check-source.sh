@@ -1,13 +1,16 @@
 #!/bin/sh
-# check-floors.sh [SOURCE_DIR]: the include rule of DESIGN §2, and what the library must not call.
+# check-source.sh [SOURCE_DIR [LIBRARY]]: the include rule of DESIGN §2, what the library must not call, and how sources look.
 #
 #   1. A file of src/ includes its own folder and lower floors. Folders on one floor do not include each other, but for the
 #      pairs in EXCEPTIONS. Front ends (cli, server) include the public header, base/ and themselves, and cli tools/tools.h.
 #   2. Nothing outside the front ends allocates from the heap, prints, or ends the process, but for the files in HEAP_FILES.
+#   3. No line of include/ and src/ is longer than 130 characters, but for the files in LONG_FILES.
+#   4. With a LIBRARY (libdctms.a): every symbol that it gives to others begins with dct_ or dctms_.
 #
 # Prints one line an offence, "file:line: what", and exits 1 when there is any.
 set -eu
 root=${1:-$(dirname "$0")/..}
+[ -z "${2-}" ] || set -- "$root" "$(realpath "$2")"
 cd "$root"
 
 FLOORS='base=0 model=1 ir=1 kernels=1 text=1 image=1 arch=2 plan=2 compile=3 verify=3 exec=4 engine=5 tools=5 cli=6 server=6'
@@ -87,5 +90,16 @@ FILENAME ~ /^src\/(cli|server)\// { next }
 END { exit bad }
 ' $files || status=1
 
-[ $status -eq 0 ] && echo "floors: $(echo "$files" | wc -l) files, no offence"
+# Characters, not bytes, where the system knows UTF-8.
+LONG_FILES='^src/kernels/|^src/cli/bench|^src/compile/pack|\.def$' # a .def is a table, a row a line
+locale -a 2>/dev/null | grep -qi '^C\.utf-\?8$' && LC_ALL=C.UTF-8 && export LC_ALL
+if grep -nE '^.{131,}' $(echo "$files" | grep -vE "$LONG_FILES") include/*.h | sed 's/^\([^:]*:[0-9]*\):.*/\1: longer than 130 characters/' | grep .; then
+    status=1
+fi
+
+if [ -n "${2-}" ]; then
+    if nm -g --defined-only "$2" | awk 'NF == 3 && $3 !~ /^dct(ms)?_/ { print "'"$2"': exports " $3 }' | grep .; then status=1; fi
+fi
+
+[ $status -eq 0 ] && echo "source: $(echo "$files" | wc -l) files, no offence"
 exit $status
