@@ -243,41 +243,64 @@ V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) { return wide ? v16i_
 
 /* ---- one row ---- */
 
-enum { PREFETCH_BYTES = 1536 }; /* how far ahead of what is read; see bench/kernels */
-
+/* How far ahead of what is read to ask for more. A type whose unit is read from its begin to its end is left to the processor's own prefetcher,
+ * which asking disturbs; where codes, further bits and scales lie apart it gives up, and asking is worth half the bandwidth. The distance is
+ * what measured best, see docs/PERFORMANCE.md. */
+V_INLINE uint64_t ahead_of(dct_dtype type) {
+    switch (type) {
+    case DCT_TYPE_Q4_0:
+    case DCT_TYPE_Q4_1:
+    case DCT_TYPE_IQ4_NL:
+    case DCT_TYPE_Q8_0:
+    case DCT_TYPE_MLX2_64_BF16:
+    case DCT_TYPE_MLX3_64_BF16: return 0;
+    default: return 3456;
+    }
+}
 /* An address, not a pointer: it may lie behind the end of the weights. */
 V_INLINE void prefetch(uintptr_t at, uint64_t bytes) {
     for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch((const void *)(at + line));
 }
 
-/* One group: words c_begin..c_end of half h; g is its number in the unit. */
-V_INLINE v16f add_group(dct_dtype type, affine_form af, const uint8_t *unit, const x_half *x, uint32_t h, uint32_t c_begin, uint32_t c_end, uint32_t g, v16f acc) {
-    v16i sum = zero_of(type) == 0 ? v16i_zero() : x_sum(x, 0, c_begin, c_end, -zero_of(type));
+/* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not wait for
+ * each other. Then group after group, as the order demands. */
+V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, uint32_t n, v16f acc) {
+    const uint32_t n_groups = has_groups_of_16(type) ? 2 : 1, words = 8 / n_groups;
+    const x_half x[2] = {x_half_at(a, 0, done + h), x_half_at(a, 0, done + h + n - 1)};
+    v16i sum[2][2];
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < n * n_groups; g++) {
+        const uint32_t begin = g % n_groups * words;
+        sum[g / n_groups][g % n_groups] = zero_of(type) == 0 ? v16i_zero() : x_sum(&x[g / n_groups], 0, begin, begin + words, -zero_of(type));
+    }
 #pragma GCC unroll 8
-    for (uint32_t c = c_begin; c < c_end; c++) sum = dot(is_wide(type), sum, codes_of(type, unit, h, c), x_codes(x, 0, c));
-    acc = v16f_fma(v16f_mul(scale_of(type, af, unit, g), x_scale(x, 0)), v16f_of_int(sum), acc);
-    if (!has_min(type)) return acc;
-    return v16f_fnma(v16f_mul(min_of(type, af, unit, g), x_scale(x, 0)), v16f_of_int(x_sum(x, 0, c_begin, c_end, 1)), acc);
-}
-
-V_INLINE v16f add_half(dct_dtype type, affine_form af, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, v16f acc) {
-    const x_half x = x_half_at(a, 0, done + h);
-    if (!has_groups_of_16(type)) return add_group(type, af, unit, &x, h, 0, 8, h, acc);
-    acc = add_group(type, af, unit, &x, h, 0, 4, 2 * h, acc);
-    return add_group(type, af, unit, &x, h, 4, 8, 2 * h + 1, acc);
+    for (uint32_t c = 0; c < 8; c++) {
+#pragma GCC unroll 2
+        for (uint32_t i = 0; i < n; i++) {
+            sum[i][c / words] = dot(is_wide(type), sum[i][c / words], codes_of(type, unit, h + i, c), x_codes(&x[i], 0, c));
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < n * n_groups; g++) {
+        const x_half *of = &x[g / n_groups];
+        const uint32_t at = h * n_groups + g, begin = g % n_groups * words;
+        acc = v16f_fma(v16f_mul(scale_of(type, af, unit, at), x_scale(of, 0)), v16f_of_int(sum[g / n_groups][g % n_groups]), acc);
+        if (!has_min(type)) continue;
+        v16f asum = v16f_of_int(x_sum(of, 0, begin, begin + words, 1));
+        acc = v16f_fnma(v16f_mul(min_of(type, af, unit, at), x_scale(of, 0)), asum, acc);
+    }
+    return acc;
 }
 
 V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *unit) {
     const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
     v16f acc = v16f_zero();
     for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type, af)) {
-        uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit;
-        prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type, af));
+        uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit, h = 0;
+        if (ahead_of(type) != 0) prefetch((uintptr_t)unit + ahead_of(type), unit_bytes_of(type, af));
 #pragma GCC unroll 1
-        for (uint32_t h = 0; h < here; h += 2) { /* an even half and an odd one, so that nibbles know their place */
-            acc = add_half(type, af, unit, a, done, h, acc);
-            if (h + 1 < here) acc = add_half(type, af, unit, a, done, h + 1, acc);
-        }
+        for (; h + 1 < here; h += 2) acc = add_halves(type, af, unit, a, done, h, 2, acc); /* h is even, so that nibbles know their place */
+        if (h < here) acc = add_halves(type, af, unit, a, done, h, 1, acc);
     }
     return acc;
 }
@@ -321,7 +344,7 @@ V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32
     for (uint32_t at = 0; at < n; at += 2) {
         const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type, af);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (h == 0) prefetch((uintptr_t)unit + PREFETCH_BYTES, unit_bytes_of(type, af));
+        if (ahead_of(type) != 0 && h == 0) prefetch((uintptr_t)unit + ahead_of(type), unit_bytes_of(type, af));
         unpack_half(type, af, unit, h, at, out);
         unpack_half(type, af, unit, h + 1, at + 1, out);
     }
