@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare speed bench clean
+.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare speed shared bench clean
 
 all: build-release
 
@@ -43,12 +43,17 @@ fuzz: build-fuzz
 accuracy: build-release
 	@python3 bench/accuracy.py $(DCTMS)
 
-# Accuracy beside a peer (NODE_PEER=folder with node-llama-cpp), and speed beside one (LLAMA_BENCH=path, MODEL=file).
+# Accuracy beside a peer: NODE_PEER=folder with node-llama-cpp.
 compare: build-release build-ci
 	@bench/peers/accuracy.sh $(DCTMS) build/ci/dctms_oracle build/peers
 
+# The table of docs/PERFORMANCE.md: make speed MODELS="a.gguf b.gguf" LLAMA_BENCH=path [IK_BENCH=path] [SPEED_FLAGS="-d 0,4096 -r 5"]
+# And the lines about a machine that others use: make shared MODELS=a.gguf [LLAMA_BENCH=path] [LLAMA_CLI=path]
 speed: build-release
-	@bench/peers/speed.sh $(DCTMS) $(MODEL)
+	@bench/compare --dctms $(DCTMS) $(SPEED_FLAGS) $(MODELS)
+
+shared: build-release
+	@for what in steady hog crowd start idle; do for model in $(MODELS); do bench/shared $$what $$model --dctms $(DCTMS) || exit 1; done; done
 
 bench: build-release
 	@$(DCTMS) bench

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define COMMAND DCT_BINARY_DIR "/dctms"
 #define MODEL DCT_SOURCE_DIR "/models/tiny-vl/tiny-vl-f16.gguf"
@@ -88,6 +89,7 @@ static void malformed_flags_are_refused(void **state) {
         assert_string_equal(out, "");
     }
     assert_int_equal(run("bench --no-roofline '" MODEL ".none'"), 2);
+    if (sysconf(_SC_NPROCESSORS_CONF) < 64) assert_int_equal(run("bench --no-roofline -C 8000000000000000"), 5);
 }
 
 /* ---- order ---- */
