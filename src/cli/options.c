@@ -37,7 +37,7 @@ typedef struct opt_row {
 static const opt_row rows[] = {
     {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE",
      "model file (or the first argument; none: the built-in model)"},
-    {"-c", "--ctx-size", NULL, O_U32, V_BOUNDS, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
+    {"-c", "--ctx-size", NULL, O_U32, V_ONE, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
      "context: input and output tokens together (default: at most 4096)"},
     {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
      "output tokens (default: at most 512; -1: half the context)"},
