@@ -1,7 +1,8 @@
 /* bench: prompt and generation speed in the shape of llama-bench: pp512, tg128, pp512+tg128, each at a depth.
  *
- * Lists of models, chunk sizes, cache types, threads and depths are multiplied out to setups, in llama-bench's order. This process reads the flags,
- * measures the machine once for each number of workers, and starts a child for each setup (bench.h says why), one after another.
+ * Lists of models, chunk sizes, cache types, threads and depths are multiplied out to setups, in llama-bench's order. This
+ * process reads the flags, measures the machine once for each number of workers, and starts a child for each setup (bench.h
+ * says why), one after another.
  */
 #include <errno.h>
 #include <signal.h>
@@ -59,7 +60,8 @@ static bool parse_models(bench_request *r) {
     return true;
 }
 
-static bool parse_numbers(const char *flag, const cli_list *list, uint32_t least, uint32_t most, uint32_t otherwise, bench_numbers *out) {
+static bool parse_numbers(const char *flag, const cli_list *list, uint32_t least, uint32_t most, uint32_t otherwise,
+                          bench_numbers *out) {
     if (!bench_parse_numbers(list, least, most, out)) {
         cli_usage("%s: a list of numbers from %u to %u is expected, at most %d of them", flag, least, most, BENCH_MAX_VALUES);
         return false;
@@ -100,7 +102,8 @@ static bool parse_pairs(bench_request *r) {
 static bool parse_tests(bench_request *r) {
     const cli_options *o = r->options;
     bench_numbers prompt = {.n = 0}, gen = {.n = 0}, steady = {.n = 0};
-    if (!parse_numbers("-p", &o->bench_prompt, 0, BENCH_MAX_TOKENS, 512, &prompt) || !parse_numbers("-n", &o->bench_gen, 0, BENCH_MAX_TOKENS, 128, &gen) ||
+    if (!parse_numbers("-p", &o->bench_prompt, 0, BENCH_MAX_TOKENS, 512, &prompt) ||
+        !parse_numbers("-n", &o->bench_gen, 0, BENCH_MAX_TOKENS, 128, &gen) ||
         !parse_numbers("--steady", &o->bench_steady, 0, BENCH_MAX_TOKENS, 0, &steady)) return false;
     for (uint32_t i = 0; i < prompt.n; i++)
         if (!add_test(r, (bench_test){.n_prompt = prompt.value[i]})) return false;
@@ -116,8 +119,9 @@ static bool parse_tests(bench_request *r) {
 
 static bool parse_setups(bench_request *r) {
     const cli_options *o = r->options;
-    return parse_models(r) && parse_numbers("-ub", &o->bench_ubatch, 1, BENCH_MAX_TOKENS, 0, &r->ubatch) && parse_words("-ctk", &o->bench_type_k, &r->type_k) &&
-           parse_words("-ctv", &o->bench_type_v, &r->type_v) && parse_numbers("-t", &o->bench_threads, 1, DCT_ROOFLINE_WORKERS, 0, &r->threads) &&
+    return parse_models(r) && parse_numbers("-ub", &o->bench_ubatch, 1, BENCH_MAX_TOKENS, 0, &r->ubatch) &&
+           parse_words("-ctk", &o->bench_type_k, &r->type_k) && parse_words("-ctv", &o->bench_type_v, &r->type_v) &&
+           parse_numbers("-t", &o->bench_threads, 1, DCT_ROOFLINE_WORKERS, 0, &r->threads) &&
            parse_numbers("-d", &o->bench_depth, 0, BENCH_MAX_TOKENS, 0, &r->depth);
 }
 

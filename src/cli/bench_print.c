@@ -1,7 +1,9 @@
-/* Rows of bench: one list of named fields for all formats. Names are llama-bench's where it has the field; what it does not know stands behind.
+/* Rows of bench: one list of named fields for all formats. Names are llama-bench's where it has the field; what it does not know
+ * stands behind.
  *
- *   of_peak    share of the machine's ceiling that a test reached: of tokens generated, packed weights read a second over the read rate of all
- *              workers; of a prompt, multiply-accumulates of products a second over the int8 rate. A test that does both has none.
+ *   of_peak    share of the machine's ceiling that a test reached: of tokens generated, packed weights read a second over the
+ *              read rate of all workers; of a prompt, multiply-accumulates of products a second over the int8 rate. A test that
+ *              does both has none.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,8 +25,12 @@ typedef struct fields {
 } fields;
 
 static void add_text(fields *f, const char *name, const char *text) { f->at[f->n++] = (field){.name = name, .text = text}; }
-static void add_number(fields *f, const char *name, double number, int digits) { f->at[f->n++] = (field){.name = name, .number = number, .digits = digits}; }
-static void add_count(fields *f, const char *name, uint64_t count) { add_number(f, name, (double)count, 0); } /* exact below 2^53 */
+static void add_number(fields *f, const char *name, double number, int digits) {
+    f->at[f->n++] = (field){.name = name, .number = number, .digits = digits};
+}
+
+/* Exact below 2^53. */
+static void add_count(fields *f, const char *name, uint64_t count) { add_number(f, name, (double)count, 0); }
 
 /* ---- figures ---- */
 
@@ -200,6 +206,10 @@ static void print_md_head(const bench_sheet *sheet) {
     cli_print("|\n");
 }
 
+static void print_spread(char *text, size_t size, int digits, double mean, double spread) {
+    snprintf(text, size, "%.*f ± %.*f", digits, mean, digits, spread);
+}
+
 static void print_md_row(const bench_sheet *sheet, const fields *f, const char *test) {
     for (const column *c = columns; c < columns + N_COLUMNS; c++) {
         char text[64] = "";
@@ -207,7 +217,7 @@ static void print_md_row(const bench_sheet *sheet, const fields *f, const char *
         const field *at = c->name != NULL ? field_of(f, c->name) : NULL;
         if (at == NULL) snprintf(text, sizeof text, "%s", test);
         else if (at->text != NULL) snprintf(text, sizeof text, "%s", at->text);
-        else if (c->spread != NULL) snprintf(text, sizeof text, "%.*f ± %.*f", c->digits, at->number, c->digits, field_of(f, c->spread)->number);
+        else if (c->spread != NULL) print_spread(text, sizeof text, c->digits, at->number, field_of(f, c->spread)->number);
         else if (!isnan(at->number)) snprintf(text, sizeof text, "%.*f%s", c->digits, at->number / c->unit, c->suffix);
         print_cell(c, text);
     }
@@ -242,8 +252,10 @@ void bench_print_row(bench_sheet *sheet, const bench_result *r) {
 }
 
 static void print_roofline(const dct_roofline *roof) {
-    cli_print("roofline: read %.1f GB/s with 1 worker, %.1f with %u; int8 %.1f GMAC/s with 1 worker, %.1f with %u\n", roof->bytes_per_s_one * 1e-9,
-              roof->bytes_per_s_all * 1e-9, roof->n_workers, roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9, roof->n_workers);
+    uint32_t n = roof->n_workers;
+    cli_print("roofline: read %.1f GB/s with 1 worker, ", roof->bytes_per_s_one * 1e-9);
+    cli_print("%.1f with %u; ", roof->bytes_per_s_all * 1e-9, n);
+    cli_print("int8 %.1f GMAC/s with 1 worker, %.1f with %u\n", roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9, n);
 }
 
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n) {

@@ -1,7 +1,7 @@
 /* One session of bench: a plan that holds its deepest test, then each test from the same depth.
  *
- * A test runs once to warm up, then `-r` times; tokens are a fixed pseudo-random sequence. What is timed is evaluation alone: no sampling, as in
- * llama-bench. A steady test rewinds the cursor after each token, so that all of them do the same work.
+ * A test runs once to warm up, then `-r` times; tokens are a fixed pseudo-random sequence. What is timed is evaluation alone: no
+ * sampling, as in llama-bench. A steady test rewinds the cursor after each token, so that all of them do the same work.
  */
 #include <math.h>
 #include <string.h>
@@ -22,9 +22,12 @@ typedef struct bench_run {
 
 static dctms_token token_at(uint32_t i, uint32_t n_vocab) { return (dctms_token)(dct_hash_mix(i + 1) % n_vocab); }
 
-static dctms_status eval_prompt(const bench_run *run, uint32_t n, dctms_error *err) { return n > 0 ? dctms_session_eval(run->session, run->prompt, n, err) : DCTMS_OK; }
+static dctms_status eval_prompt(const bench_run *run, uint32_t n, dctms_error *err) {
+    return n > 0 ? dctms_session_eval(run->session, run->prompt, n, err) : DCTMS_OK;
+}
 
-/* The answer of a test; the time of each token goes to `steps` unless that is NULL. *ns: of all of them, without the rewinding. */
+/* The answer of a test. The time of each token goes to `steps` unless that is NULL; that of all of them, without the rewinding, is
+ * added to *ns. */
 static dctms_status eval_answer(bench_run *run, const bench_test *t, float *steps, uint64_t *ns, dctms_error *err) {
     dctms_session *s = run->session;
     uint32_t depth = dctms_session_n_tokens(s), n_vocab = dctms_session_n_vocab(s);
@@ -65,7 +68,8 @@ static dctms_status run_test(bench_run *run, const bench_test *t, bench_result *
     if (status != DCTMS_OK) return status;
     result->test = t;
     result->times.n = o->repetitions;
-    result->waits_per_token = t->n_gen > 0 && run->job->modes->session.alloc == DCTMS_ALLOC_PLANNED ? (double)run->n_waits / t->n_gen : (double)NAN;
+    bool has_waits = t->n_gen > 0 && run->job->modes->session.alloc == DCTMS_ALLOC_PLANNED;
+    result->waits_per_token = has_waits ? (double)run->n_waits / t->n_gen : (double)NAN;
     bench_summarise(&result->times, t->n_prompt + t->n_gen, run->step_ms, n_steps);
     dctms_session_memory(run->session, &result->memory);
     return DCTMS_OK;
@@ -132,7 +136,9 @@ int bench_session(const bench_job *job) {
     dctms_plan_params pp;
     uint32_t longest;
     if (!make_bounds(job, &pp, &longest)) return DCT_USAGE;
-    bench_run run = {.job = job, .prompt = dct_os_map(longest * sizeof(dctms_token)), .step_ms = dct_os_map(MAX_STEPS * sizeof(float))};
+    bench_run run = {.job = job};
+    run.prompt = dct_os_map(longest * sizeof *run.prompt);
+    run.step_ms = dct_os_map(MAX_STEPS * sizeof *run.step_ms);
     if (run.prompt == NULL || run.step_ms == NULL) return cli_no_memory("the times");
 
     dctms_error err;

@@ -126,6 +126,7 @@ static const opt_row rows[] = {
      "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..",
      "f32, f16, bf16 or q8_0 (default f16)"},
+    {"-c", "--ctx-size", NULL, O_U32, V_BENCH, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context (default: what the tests need)"},
     {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
     {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX",
      "processors to run on, bit 0 the first (default: all that are allowed)"},
