@@ -7,7 +7,7 @@
  *   bench_print.c    rows as md, csv, json, jsonl
  *
  * A setup is what a plan is made for; its tests share the session. A process can be sealed once and its peak of memory never
- * falls, so a session is a child of the process that reads the flags and measures the machine: each child's VmHWM is its session's.
+ * falls, so a session is a child of the process that reads the flags and measures the machine: a child's VmHWM is its session's.
  */
 #ifndef DCT_CLI_BENCH_H
 #define DCT_CLI_BENCH_H

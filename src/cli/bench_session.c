@@ -26,8 +26,8 @@ static dctms_status eval_prompt(const bench_run *run, uint32_t n, dctms_error *e
     return n > 0 ? dctms_session_eval(run->session, run->prompt, n, err) : DCTMS_OK;
 }
 
-/* The answer of a test. The time of each token goes to `steps` unless that is NULL; that of all of them, without the rewinding, is
- * added to *ns. */
+/* The answer of a test. The time of each token goes to `steps` unless that is NULL; that of all of them, without the rewinding,
+ * is added to *ns. */
 static dctms_status eval_answer(bench_run *run, const bench_test *t, float *steps, uint64_t *ns, dctms_error *err) {
     dctms_session *s = run->session;
     uint32_t depth = dctms_session_n_tokens(s), n_vocab = dctms_session_n_vocab(s);
