@@ -136,11 +136,11 @@ static void run_tail(const walk *w, const dct_step *step) {
     }
 }
 
-static void run_step(const walk *w, const dct_step *step, dct_gate *gate) {
-    dct_op_run run = prepare(w, step->ops[0]);
-    uint32_t n_pieces = dct_op_pieces(&run), piece;
+/* first: the step's first op, prepared; its pieces are what workers share. */
+static void run_step(const walk *w, const dct_step *step, const dct_op_run *first, dct_gate *gate) {
+    uint32_t n_pieces = dct_op_pieces(first), piece;
     while (dct_gate_claim(gate, w->run, n_pieces, &piece)) {
-        dct_op_piece(&run, piece);
+        dct_op_piece(first, piece);
         if (!dct_gate_finish(gate, n_pieces)) continue;
         run_tail(w, step);
         dct_gate_close(gate, w->run);
@@ -157,10 +157,12 @@ static void walk_steps(const dct_job *job, uint32_t worker) {
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];
         if (worker < step->worker_first || worker - step->worker_first >= step->n_workers) continue;
+        w.worker_in_step = worker - step->worker_first;
+        dct_op_run first = prepare(&w, step->ops[0]);
+        dct_op_expect(&first, w.worker_in_step);
         for (uint32_t i = 0; i < step->n_waits; i++)
             dct_gate_wait(&ep->gates[phase->waits[step->wait_begin + i]], w.run, spin_ns);
-        w.worker_in_step = worker - step->worker_first;
-        run_step(&w, step, &ep->gates[s]);
+        run_step(&w, step, &first, &ep->gates[s]);
     }
 }
 

@@ -22,7 +22,8 @@ enum {
     LINE_FLOATS = 16,     /* floats in a cache line */
     MIN_LINES = 256,      /* of an elementwise piece */
     MAX_LINES = 1 << 20,  /* so that kernels can count its elements */
-    KV_BLOCK = 16
+    KV_BLOCK = 16,
+    EXPECT_BYTES = 4096   /* of weights asked for while a worker waits */
 };
 
 typedef struct range { uint32_t begin, end; } range;
@@ -40,6 +41,14 @@ static uint32_t pieces_of(const dct_op_run *run, uint64_t n, uint32_t least) {
     uint64_t most = n / least;
     if (most == 0) return 1;
     return most < wanted ? (uint32_t)most : wanted;
+}
+
+/* The piece for claim number `turn` of a product on one row. Claims of W workers alternate while all keep pace; dealing them pieces from W
+ * parts in turn lets each read on where it left off, which the processor's prefetcher rewards. */
+static uint32_t dealt(const dct_op_run *run, uint32_t n_pieces, uint32_t turn) {
+    if (run->n != 1) return turn;
+    uint32_t part = turn % run->n_workers, each = n_pieces / run->n_workers, longer = n_pieces % run->n_workers;
+    return part * each + min_u32(part, longer) + turn / run->n_workers;
 }
 
 static const dct_value *value_in(const dct_op_run *run, uint32_t i) { return &run->graph->values[run->op->in[i]]; }
@@ -91,7 +100,8 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, co
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1));
     const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
-    linear_tiles(run, 1, cut(n_tiles, linear_pieces(run, n_tiles), piece), bias,
+    uint32_t n_pieces = linear_pieces(run, n_tiles);
+    linear_tiles(run, 1, cut(n_tiles, n_pieces, dealt(run, n_pieces, piece)), bias,
                  (output){run->out[0], value_out(run, 0)->cols, 0, residual});
 }
 
@@ -106,8 +116,8 @@ static uint32_t multi_tiles(const dct_op_run *run) {
 
 /* The tiles of the weights are numbered through; a piece may take the end of one and the beginning of the next. */
 static void multi_piece(const dct_op_run *run, uint32_t piece) {
-    uint32_t n_tiles = multi_tiles(run), first = 0;
-    range want = cut(n_tiles, linear_pieces(run, n_tiles), piece);
+    uint32_t n_tiles = multi_tiles(run), n_pieces = linear_pieces(run, n_tiles), first = 0;
+    range want = cut(n_tiles, n_pieces, dealt(run, n_pieces, piece));
     for (uint32_t i = 0; i < MULTI; i++) {
         if (!has_in(run, 1 + i)) continue;
         uint32_t n = tiles_of(weight_in(run, 1 + i));
@@ -119,22 +129,50 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
     }
 }
 
-static uint32_t glu_groups(const dct_op_run *run) {
-    return (uint32_t)dct_div_up(tiles_of(weight_in(run, 1)), dct_glu_tiles(value_in(run, 0)->rows));
+static uint32_t glu_pieces(const dct_op_run *run) {
+    uint32_t n_tiles = tiles_of(weight_in(run, 1)), rows = rows_of(run, value_in(run, 0));
+    uint32_t by_scratch = (uint32_t)dct_div_up(n_tiles, dct_glu_tiles(value_in(run, 0)->rows)), by_workers = pieces_of(run, n_tiles, 1);
+    return rows == 1 && by_workers > by_scratch ? by_workers : by_scratch;
 }
 
-/* One group of tiles: gate and up go to the scratch, which holds the rows of this group alone, and from there to the output. */
+/* Gate and up go to the scratch, which holds the rows of these tiles alone, and from there to the output. */
 static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
-    uint32_t group = dct_glu_tiles(value_in(run, 0)->rows), n = rows_of(run, value_in(run, 0)), width = group * DCT_TILE_ROWS;
-    range tiles = {piece * group, min_u32((piece + 1) * group, tiles_of(w))};
-    uint32_t first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
+    uint32_t n = rows_of(run, value_in(run, 0)), n_pieces = glu_pieces(run);
+    range tiles = cut(tiles_of(w), n_pieces, dealt(run, n_pieces, piece));
+    uint32_t width = (tiles.end - tiles.begin) * DCT_TILE_ROWS, first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
     float *gate = run->scratch, *up = gate + (uint64_t)n * width;
     linear_tiles(run, 1, tiles, NULL, (output){gate, width, first, NULL});
     linear_tiles(run, 2, tiles, NULL, (output){up, width, first, NULL});
     for (uint32_t t = 0; t < n; t++)
         run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m,
                           row_f32(run->out[0], value_out(run, 0), t) + first);
+}
+
+/* Tiles of all the weights that the product reads side by side. */
+static uint32_t product_tiles(const dct_op_run *run) {
+    return run->op->kind == DCT_OP_LINEAR_MULTI ? multi_tiles(run) : tiles_of(weight_in(run, 1));
+}
+
+/* Where tile number `tile` of these begins. */
+static const char *product_tile(const dct_op_run *run, uint32_t tile) {
+    uint32_t at = 1;
+    while (run->op->kind == DCT_OP_LINEAR_MULTI && at < MULTI && (!has_in(run, at) || tile >= tiles_of(weight_in(run, at)))) {
+        if (has_in(run, at)) tile -= tiles_of(weight_in(run, at));
+        at++;
+    }
+    uint64_t bytes = 0;
+    return dct_layout_tile_bytes(weight_in(run, at)->type, weight_in(run, at)->n_cols, &bytes) ? (const char *)run->in[at] + tile * bytes : NULL;
+}
+
+void dct_op_expect(const dct_op_run *run, uint32_t worker) {
+    const dct_op_kind kind = run->op->kind;
+    bool is_product = kind == DCT_OP_LINEAR || kind == DCT_OP_LINEAR_ADD || kind == DCT_OP_LINEAR_MULTI || kind == DCT_OP_LINEAR_GLU;
+    if (!is_product || run->n != 1) return;
+    uint32_t n_pieces = dct_op_pieces(run);
+    if (worker >= n_pieces) return;
+    const char *at = product_tile(run, cut(product_tiles(run), n_pieces, dealt(run, n_pieces, worker)).begin);
+    for (uint32_t line = 0; line < EXPECT_BYTES && at != NULL; line += 64) __builtin_prefetch(at + line);
 }
 
 /* ---- row by row ---- */
@@ -350,7 +388,7 @@ uint32_t dct_op_pieces(const dct_op_run *run) {
     case DCT_OP_KV_STORE: case DCT_OP_ROPE_KV: return block_pieces(run);
     case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: return linear_pieces(run, tiles_of(weight_in(run, 1)));
     case DCT_OP_LINEAR_MULTI: return linear_pieces(run, multi_tiles(run));
-    case DCT_OP_LINEAR_GLU: return glu_groups(run);
+    case DCT_OP_LINEAR_GLU: return glu_pieces(run);
     case DCT_OP_ATTN: return attn_row_groups(run) * run->op->p.n_head_kv;
     case DCT_OP_ATTN_PART: return run->n * run->op->p.n_head_kv * (parts_seen(run).end - parts_seen(run).begin);
     case DCT_OP_ATTN_MERGE: return run->n * merge_splits(run);
