@@ -101,6 +101,8 @@ void dct_synth_stream_init(dct_synth_stream *s, dct_dtype type, uint64_t seed, u
     s->key = dct_hash_mix(dct_hash_mix(seed + GOLDEN) + (tensor + 1) * GOLDEN);
     s->mean = mean;
     s->sigma = sigma;
+    s->offset = 0;
+    s->both_signs = false;
     s->code_sigma = 1;
     fill_quantiles(s->quantiles);
     book_of(type, &book);
