@@ -131,7 +131,8 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
 
 static uint32_t glu_pieces(const dct_op_run *run) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1)), rows = rows_of(run, value_in(run, 0));
-    uint32_t by_scratch = (uint32_t)dct_div_up(n_tiles, dct_glu_tiles(value_in(run, 0)->rows)), by_workers = pieces_of(run, n_tiles, 1);
+    uint32_t by_scratch = (uint32_t)dct_div_up(n_tiles, dct_glu_tiles(value_in(run, 0)->rows));
+    uint32_t by_workers = pieces_of(run, n_tiles, 1);
     return rows == 1 && by_workers > by_scratch ? by_workers : by_scratch;
 }
 
@@ -140,7 +141,8 @@ static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
     uint32_t n = rows_of(run, value_in(run, 0)), n_pieces = glu_pieces(run);
     range tiles = cut(tiles_of(w), n_pieces, dealt(run, n_pieces, piece));
-    uint32_t width = (tiles.end - tiles.begin) * DCT_TILE_ROWS, first = tiles.begin * DCT_TILE_ROWS, m = min_u32(w->n_rows - first, width);
+    uint32_t width = (tiles.end - tiles.begin) * DCT_TILE_ROWS, first = tiles.begin * DCT_TILE_ROWS;
+    uint32_t m = min_u32(w->n_rows - first, width);
     float *gate = run->scratch, *up = gate + (uint64_t)n * width;
     linear_tiles(run, 1, tiles, NULL, (output){gate, width, first, NULL});
     linear_tiles(run, 2, tiles, NULL, (output){up, width, first, NULL});
@@ -157,18 +159,22 @@ static uint32_t product_tiles(const dct_op_run *run) {
 /* Where tile number `tile` of these begins. */
 static const char *product_tile(const dct_op_run *run, uint32_t tile) {
     uint32_t at = 1;
-    while (run->op->kind == DCT_OP_LINEAR_MULTI && at < MULTI && (!has_in(run, at) || tile >= tiles_of(weight_in(run, at)))) {
+    const bool many = run->op->kind == DCT_OP_LINEAR_MULTI;
+    while (many && at < MULTI && (!has_in(run, at) || tile >= tiles_of(weight_in(run, at)))) {
         if (has_in(run, at)) tile -= tiles_of(weight_in(run, at));
         at++;
     }
     uint64_t bytes = 0;
-    return dct_layout_tile_bytes(weight_in(run, at)->type, weight_in(run, at)->n_cols, &bytes) ? (const char *)run->in[at] + tile * bytes : NULL;
+    if (!dct_layout_tile_bytes(weight_in(run, at)->type, weight_in(run, at)->n_cols, &bytes)) return NULL;
+    return (const char *)run->in[at] + tile * bytes;
 }
 
 void dct_op_expect(const dct_op_run *run, uint32_t worker) {
-    const dct_op_kind kind = run->op->kind;
-    bool is_product = kind == DCT_OP_LINEAR || kind == DCT_OP_LINEAR_ADD || kind == DCT_OP_LINEAR_MULTI || kind == DCT_OP_LINEAR_GLU;
-    if (!is_product || run->n != 1) return;
+    switch (run->op->kind) {
+    case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_GLU: break;
+    default: return;
+    }
+    if (run->n != 1) return;
     uint32_t n_pieces = dct_op_pieces(run);
     if (worker >= n_pieces) return;
     const char *at = product_tile(run, cut(product_tiles(run), n_pieces, dealt(run, n_pieces, worker)).begin);

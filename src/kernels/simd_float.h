@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "kernels/kernel.h"
 #include "kernels/simd_store.h"
+#include "kernels/simd_stream.h"
 
 /* Sixteen elements of a float type at element `at`. */
 V_INLINE v16f load_floats(dct_dtype type, const void *p, uint64_t at) {
@@ -35,7 +36,14 @@ V_INLINE void float_panel(dct_dtype type, uint32_t n_rows, const dct_linear_args
         for (int j = 0; j < 4; j++) acc[t][j] = v16f_zero();
     }
     uint32_t col = 0;
-    for (; a->k - col >= 4; col += 4) {
+    const uint32_t burst = BURST_BYTES / 16 / dct_dtype_block_bytes(type) / 4 * 4;
+    for (uint32_t asked = 0; a->k - col >= 4; col += 4) {
+        if (n_rows == 1 && col == asked) {
+            const char *at = (const char *)w + (uint64_t)col * 16 * dct_dtype_block_bytes(type);
+            ask_ahead(at, BURST_BYTES);
+            if (a->k - col >= burst) wait_for(at, BURST_BYTES);
+            asked += burst;
+        }
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < 4; j++) float_column(type, n_rows, w, x, col + j, j, acc);
     }

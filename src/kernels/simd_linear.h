@@ -19,6 +19,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/simd_store.h"
+#include "kernels/simd_stream.h"
 
 enum { NIB = 512, HI1 = 128, BY2 = 512, BYTE = 1024, F16S = 32, U8S = 16 }; /* bytes of the pieces of a unit (layout.h) */
 
@@ -243,24 +244,14 @@ V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) { return wide ? v16i_
 
 /* ---- one row ---- */
 
-/* How far ahead of what is read to ask for more. A type whose unit is read from its begin to its end is left to the processor's own prefetcher,
- * which asking disturbs; where codes, further bits and scales lie apart it gives up, and asking is worth half the bandwidth. The distance is
- * what measured best, see docs/PERFORMANCE.md. */
-V_INLINE uint64_t ahead_of(dct_dtype type) {
-    switch (type) {
-    case DCT_TYPE_Q4_0:
-    case DCT_TYPE_Q4_1:
-    case DCT_TYPE_IQ4_NL:
-    case DCT_TYPE_Q8_0:
-    case DCT_TYPE_MLX2_64_BF16:
-    case DCT_TYPE_MLX3_64_BF16: return 0;
-    default: return 3456;
-    }
+/* Units of a burst. */
+V_INLINE uint32_t units_per_burst(dct_dtype type, affine_form af) {
+    const uint64_t n = BURST_BYTES / unit_bytes_of(type, af);
+    return n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
-/* An address, not a pointer: it may lie behind the end of the weights. */
-V_INLINE void prefetch(uintptr_t at, uint64_t bytes) {
-    for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch((const void *)(at + line));
-}
+
+/* Types whose arithmetic takes about as long as their bytes: waiting would only add to it. */
+V_INLINE bool is_slow(dct_dtype type) { return type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K; }
 
 /* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not wait for
  * each other. Then group after group, as the order demands. */
@@ -293,11 +284,15 @@ V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, co
 }
 
 V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *unit) {
-    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
+    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32, burst = units_per_burst(type, af) * per_unit;
+    const uint64_t unit_bytes = unit_bytes_of(type, af), burst_bytes = units_per_burst(type, af) * unit_bytes;
     v16f acc = v16f_zero();
-    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type, af)) {
+    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes) {
         uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit, h = 0;
-        if (ahead_of(type) != 0) prefetch((uintptr_t)unit + ahead_of(type), unit_bytes_of(type, af));
+        if (done % burst == 0) {
+            ask_ahead(unit, burst_bytes);
+            if (n_halves - done >= burst && !is_slow(type)) wait_for(unit, burst_bytes);
+        }
 #pragma GCC unroll 1
         for (; h + 1 < here; h += 2) acc = add_halves(type, af, unit, a, done, h, 2, acc); /* h is even, so that nibbles know their place */
         if (h < here) acc = add_halves(type, af, unit, a, done, h, 1, acc);
@@ -344,7 +339,7 @@ V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32
     for (uint32_t at = 0; at < n; at += 2) {
         const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type, af);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (ahead_of(type) != 0 && h == 0) prefetch((uintptr_t)unit + ahead_of(type), unit_bytes_of(type, af));
+        if (h == 0) ask_ahead(unit, unit_bytes_of(type, af));
         unpack_half(type, af, unit, h, at, out);
         unpack_half(type, af, unit, h + 1, at + 1, out);
     }
