@@ -56,7 +56,7 @@ typedef struct dct_op_run {
 uint32_t dct_op_pieces(const dct_op_run *run);
 void dct_op_piece(const dct_op_run *run, uint32_t piece);
 
-/* Called before the op's inputs are there: asks memory for the first weights that worker `worker` of the step will probably read. */
+/* Called before the op's inputs are there: asks memory for the first weights that worker `worker` of the step likely reads. */
 void dct_op_expect(const dct_op_run *run, uint32_t worker);
 
 #endif

@@ -43,8 +43,8 @@ static uint32_t pieces_of(const dct_op_run *run, uint64_t n, uint32_t least) {
     return most < wanted ? (uint32_t)most : wanted;
 }
 
-/* The piece for claim number `turn` of a product on one row. Claims of W workers alternate while all keep pace; dealing them pieces from W
- * parts in turn lets each read on where it left off, which the processor's prefetcher rewards. */
+/* The piece for claim number `turn` of a product on one row. Claims of W workers alternate while all keep pace; dealing pieces
+ * from W parts in turn lets each read on where it left off, which the processor's prefetcher rewards. */
 static uint32_t dealt(const dct_op_run *run, uint32_t n_pieces, uint32_t turn) {
     if (run->n != 1) return turn;
     uint32_t part = turn % run->n_workers, each = n_pieces / run->n_workers, longer = n_pieces % run->n_workers;
