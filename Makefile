@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare speed shared bench clean
+.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare types speed shared bench clean
 
 all: build-release
 
@@ -46,6 +46,11 @@ accuracy: build-release
 # Accuracy beside a peer: NODE_PEER=folder with node-llama-cpp.
 compare: build-release build-ci
 	@bench/peers/accuracy.sh $(DCTMS) build/ci/dctms_oracle build/peers
+
+# The same for every type, with KL divergence: the built-in model in each, and synthetic ones. ITEMS="tiny-vl:Q4_0 ..." for some of them.
+types: build-release build-ci
+	@cmake --build build/release --target dctms_requant -- --no-print-directory -s
+	@bench/peers/types.sh $(DCTMS) build/ci/dctms_oracle build/release/dctms_requant build/peers $(ITEMS)
 
 # The table of docs/PERFORMANCE.md: make speed MODELS="a.gguf b.gguf" LLAMA_BENCH=path [IK_BENCH=path] [SPEED_FLAGS="-d 0,4096 -r 5"]
 # And the lines about a machine that others use: make shared MODELS=a.gguf [LLAMA_BENCH=path] [LLAMA_CLI=path]

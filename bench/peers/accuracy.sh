@@ -9,19 +9,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ $# -gt 0 ] || set -- qwen2.5-0.5b:F16 qwen2.5-0.5b:Q8_0 qwen2.5-0.5b:Q4_0 qwen2.5-0.5b:Q4_K_M qwen2.5-0.5b:Q5_K_M qwen2.5-0.5b:Q6_K \
     llama-3.2-1b:Q4_K_M qwen3-0.6b:Q8_0 gemma-3-1b:Q8_0
 mkdir -p "$work"
-python3 - >"$work/text.txt" <<'PY'
-import random
-r = random.Random(1)
-words = "the of and a to in is you that it he was for on are as with his they at be this have from or one had by word but not what all were we when".split()
-print(" ".join(r.choice(words) for _ in range(400)), end="")
-PY
+"$here/words.py" >"$work/text.txt"
 for item in "$@"; do
     name=${item%%:*} type=${item##*:}
     model=$work/$name-$type.gguf
     [ -f "$model" ] || "$dctms" synth "$name" --type "$type" -o "$model"
     # Exactly 264 ids: 200 of a prompt, then 64 positions whose predictions are compared.
     "$dctms" tokenize --ids --special -m "$model" -f "$work/text.txt" | cut -d' ' -f1-264 >"$work/ids.txt"
-    "$oracle" "$model" "$work/ids.txt" "$work/oracle.logits"
+    "$oracle" "$model" "$work/ids.txt" "$work/oracle.logits" 200
     "$dctms" score -m "$model" --ids-file "$work/ids.txt" --save-logits "$work/dctms.logits" >/dev/null
     peer=""
     if [ -n "${NODE_PEER:-}" ]; then
@@ -29,5 +24,5 @@ for item in "$@"; do
         peer="llama.cpp=$work/peer.logits"
     fi
     echo "## $name $type"
-    python3 "$here/logits.py" "$work/oracle.logits" 200 dctms="$work/dctms.logits" $peer
+    python3 "$here/logits.py" "$work/oracle.logits" dctms="$work/dctms.logits" $peer
 done
