@@ -52,6 +52,8 @@ typedef struct cli_options {
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
     uint64_t capacity, nodes;
+    float seconds;
+    bool minimize;
     /* bench */
     cli_list bench_model, bench_prompt, bench_gen, bench_both, bench_steady, bench_depth, bench_ubatch, bench_threads,
         bench_type_k, bench_type_v;

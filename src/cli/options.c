@@ -97,7 +97,7 @@ static const opt_row rows[] = {
     {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
     {NULL, "--text", NULL, O_FLAG, V_PLAN, F(text), NULL, NULL, "the whole plan: items, values, steps, certificate"},
     {NULL, "--paper", NULL, O_FLAG, V_PLAN, F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
-    {NULL, "--svg", NULL, O_STR, V_PLAN, F(svg), NULL, "FILE", "draw the arena"},
+    {NULL, "--svg", NULL, O_STR, V_PLAN | V_PACK, F(svg), NULL, "FILE", "draw the arena"},
     {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",
@@ -106,6 +106,8 @@ static const opt_row rows[] = {
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},
     {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
+    {NULL, "--minimize", NULL, O_FLAG, V_PACK, F(minimize), NULL, NULL, "the least height, whatever the capacity"},
+    {NULL, "--seconds", NULL, O_F32, V_PACK, F(seconds), NULL, "S", "end the search after S seconds with the best so far"},
     {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
     /* Of bench: what llama-bench takes. "N,.." is numbers and ranges, 1,2 or 1-4 or 256-1024+256 or 1-8*2, and the flag may be
        repeated. */

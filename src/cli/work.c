@@ -5,14 +5,23 @@
 #include "tools/tools.h"
 
 int cli_pack(const cli_options *o) {
-    if (o->n_args != 1) return cli_usage("usage: dctms pack F.csv [--capacity N] [--output F]");
-    dct_packfile_params params = {.path = o->args[0], .output = o->output, .capacity = o->capacity, .nodes = o->nodes};
-    dct_packfile_result result;
+    if (o->n_args != 1)
+        return cli_usage("usage: dctms pack F.csv [--capacity N] [--minimize] [--nodes N|--seconds S] [--output F] [--svg F]");
+    dct_packfile_params params = {.path = o->args[0],
+                                  .output = o->output,
+                                  .svg = o->svg,
+                                  .capacity = o->capacity,
+                                  .nodes = o->nodes,
+                                  .seconds = o->seconds,
+                                  .minimize = o->minimize};
+    dct_packfile_result r;
     dct_err err;
-    if (dct_packfile(&params, &result, &err) != DCT_OK) return cli_fail_err(&err);
-    cli_print("%llu items, load %llu, height %llu (%.4f of load)%s\n", (unsigned long long)result.n_items,
-              (unsigned long long)result.load, (unsigned long long)result.height,
-              result.load > 0 ? (double)result.height / (double)result.load : 1.0, result.optimal ? ", optimal" : "");
+    if (dct_packfile(&params, &r, &err) != DCT_OK) return cli_fail_err(&err);
+    const char *proof = r.height == r.load ? ", optimal" : r.optimal ? ", optimal (proven by search)" : "";
+    cli_print("%llu items, load %llu, height %llu (%.4f of load)%s; ", (unsigned long long)r.n_items, (unsigned long long)r.load,
+              (unsigned long long)r.height, r.load > 0 ? (double)r.height / (double)r.load : 1.0, proof);
+    if (!r.optimal) cli_print("at least %llu; ", (unsigned long long)r.bound);
+    cli_print("%llu nodes, %.1f ms\n", (unsigned long long)r.nodes, r.ms);
     return 0;
 }
 

@@ -76,14 +76,14 @@ static dct_status pack_once(const dct_graph *g, const dct_compile_params *params
     if (status != DCT_OK) return status;
     status = dct_lifetimes_find(&out->graph, &out->schedule, threads, arena, &out->lifetimes, err);
     if (status != DCT_OK) return status;
-    return dct_pack(out->lifetimes.items, out->lifetimes.n, out->lifetimes.conflict, params->pack_nodes, arena, &out->result,
-                    err);
+    dct_pack_params pack = {.nodes = params->pack_nodes};
+    return dct_pack(out->lifetimes.items, out->lifetimes.n, out->lifetimes.conflict, &pack, arena, &out->result, err);
 }
 
 /* When steps that may overlap cost memory, waits are added if they win it back. */
 static dct_status pack_phase(const dct_graph *g, const dct_compile_params *params, dct_arena *arena, packing *out, dct_err *err) {
     dct_status status = pack_once(g, params, false, arena, out, err);
-    if (status != DCT_OK || out->schedule.chain || out->result.optimal) return status;
+    if (status != DCT_OK || out->schedule.chain || out->result.height == out->result.load) return status;
     packing chained;
     status = pack_once(g, params, true, arena, &chained, err);
     if (status == DCT_OK && chained.result.height < out->result.height) *out = chained;

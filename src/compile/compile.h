@@ -48,23 +48,43 @@ dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget,
                               uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* ---- pack: the packer alone ---- */
+
+/* What an item occupies for a part of its life: its own bytes low..high, in begin..end (both half-open). */
+typedef struct dct_pack_piece {
+    uint64_t low, high;
+    uint32_t begin, end;
+} dct_pack_piece;
+
 typedef struct dct_pack_item {
     uint64_t size, align; /* align a power of two */
     uint32_t begin, end;  /* half-open lifetime, begin < end */
     uint64_t offset;      /* result; input when fixed */
     bool fixed;
+    /* Lifetimes with gaps, values that shrink or take one another's bytes: pieces in order of time, apart, inside begin..end and
+     * 0..size. n_pieces 0: all of the item, all of the time. */
+    const dct_pack_piece *pieces;
+    uint32_t n_pieces;
 } dct_pack_item;
+
+typedef struct dct_pack_params {
+    uint64_t nodes;          /* budget of the exact search; 0 = the default */
+    uint64_t capacity; /* enough: the first packing of at most so many bytes is the answer; 0 = the least height is wanted */
+    bool (*stop)(void *ctx); /* asked now and then; true ends the search with the best so far. NULL: nodes alone decide, so the
+                                same everywhere */
+    void *ctx;
+} dct_pack_params;
 
 typedef struct dct_pack_result {
     uint64_t load, height, nodes;
-    bool optimal; /* height == load, or proven by search */
-    uint32_t at;  /* a time at which the load is reached */
+    uint64_t bound; /* proven: no packing is lower. At least the load */
+    bool optimal;   /* height == bound */
+    uint32_t at;    /* a time at which the load is reached */
 } dct_pack_result;
 
-/* Places items so that no two that are live together overlap; deterministic. Greedy portfolio; then an exact search
- * within `nodes`, probing at the load first. `conflict`, when not NULL, is a symmetric n x n bit matrix that replaces the
- * intervals (happens-before under concurrency). */
-dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, uint64_t nodes, dct_arena *arena,
+/* Places items so that no two that are live together overlap; deterministic. Greedy portfolio; then an exact search, probing at
+ * the load first. `conflict`, when not NULL, is a symmetric n x n bit matrix that replaces the intervals (happens-before under
+ * concurrency): items whose intervals meet must conflict in it as well, and none may have pieces. params NULL: the defaults. */
+dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, const dct_pack_params *params, dct_arena *arena,
                     dct_pack_result *out, dct_err *err) DCT_MUST_CHECK;
 
 /* ---- the paper's view ---- */

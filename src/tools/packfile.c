@@ -1,229 +1,90 @@
-/* tools/packfile: the packer on a file in the public CSV format of static-allocation problems.
- *
- *     id,lower,upper,size[,alignment][,offset][,...]      a heading, then a line an item; lifetimes are half-open:
- *                                                         lower <= t < upper
- *
- * Columns may stand in any order; alignment is 1 and offset free where they are absent or empty; a given offset is kept. Columns
- * that the format knows and we do not need (hint) pass through; a value in `gaps` is refused, for lifetimes with holes are not
- * packed here. The answer is the same file with the offsets filled in.
- */
+/* tools/packfile: the packer on a file. Every answer is checked by the verifier before it is written. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/os.h"
-#include "base/reader.h"
-#include "base/size.h"
-#include "compile/compile.h"
+#include "tools/pack_table.h"
 #include "tools/tools.h"
+#include "verify/packing.h"
 
-enum { MAX_COLUMNS = 16 };
-#define MAX_FILE_BYTES (UINT64_C(256) << 20)
+/* What the search may take when neither nodes nor seconds are given and the answer matters. */
+#define WANTED_NODES UINT64_C(1000000)
 
-typedef enum column {
-    COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_ALIGNMENT, COLUMN_OFFSET, COLUMN_GAPS, COLUMN_HINT,
-    COLUMN_COUNT
-} column;
+static bool is_late(void *deadline) { return dct_os_now_ns() >= *(const uint64_t *)deadline; }
 
-static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id", "lower", "upper", "size", "alignment", "offset", "gaps", "hint"};
-
-typedef struct table {
-    const char *text;        /* the whole file */
-    uint64_t n_text;
-    uint32_t n_columns;
-    uint32_t at[COLUMN_COUNT]; /* position of a column in a line, or DCT_NONE */
-    dct_str *lines;          /* without line ends; [0] is the heading */
-    uint64_t n_lines;
-    dct_pack_item *items;
-} table;
-
-static dct_str trimmed(dct_str s) {
-    while (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) s.ptr++, s.len--;
-    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' || s.ptr[s.len - 1] == '\r')) s.len--;
-    return s;
-}
-
-/* Cuts a line at its commas. Returns the number of fields, at most MAX_COLUMNS + 1. */
-static uint32_t split(dct_str line, dct_str *fields) {
-    uint32_t n = 0;
-    for (;;) {
-        const char *comma = memchr(line.ptr, ',', line.len);
-        size_t len = comma != NULL ? (size_t)(comma - line.ptr) : line.len;
-        if (n < MAX_COLUMNS) fields[n] = trimmed((dct_str){line.ptr, len});
-        n++;
-        if (comma == NULL || n > MAX_COLUMNS) return n;
-        line = (dct_str){comma + 1, line.len - len - 1};
-    }
-}
-
-static uint64_t offset_in_file(const table *t, dct_str s) { return (uint64_t)(s.ptr - t->text); }
-
-static dct_status read_number(const table *t, dct_str field, uint64_t most, const char *name, uint64_t *out, dct_err *err) {
-    uint64_t v = 0;
-    bool good = field.len > 0;
-    for (size_t i = 0; good && i < field.len; i++) {
-        char c = field.ptr[i];
-        good = c >= '0' && c <= '9' && dct_mul_u64(v, 10, &v) && dct_add_u64(v, (uint64_t)(c - '0'), &v) && v <= most;
-    }
-    if (!good) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, field), "%s '%.*s' is not a number from 0 to %" PRIu64, name,
-                           (int)(field.len < 40 ? field.len : 40), field.ptr, most);
-    }
-    *out = v;
-    return DCT_OK;
-}
-
-static dct_status find_lines(table *t, dct_arena *arena, dct_err *err) {
-    uint64_t n = 1;
-    for (uint64_t i = 0; i < t->n_text; i++) n += t->text[i] == '\n';
-    t->lines = dct_arena_array(arena, n, sizeof *t->lines);
-    if (t->lines == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint64_t i = 0; i < t->n_text;) {
-        const char *end = memchr(t->text + i, '\n', t->n_text - i);
-        size_t len = end != NULL ? (size_t)(end - (t->text + i)) : (size_t)(t->n_text - i);
-        dct_str line = trimmed((dct_str){t->text + i, len});
-        if (line.len > 0) t->lines[t->n_lines++] = line;
-        i += len + 1;
-    }
-    if (t->n_lines == 0) return dct_fail(err, DCT_BAD_FILE, "the problem is empty; expected a heading with id,lower,upper,size");
-    return DCT_OK;
-}
-
-static dct_status read_heading(table *t, dct_err *err) {
-    dct_str fields[MAX_COLUMNS];
-    t->n_columns = split(t->lines[0], fields);
-    if (t->n_columns > MAX_COLUMNS) return dct_fail(err, DCT_BAD_FILE, "more than %d columns", MAX_COLUMNS);
-    for (uint32_t c = 0; c < COLUMN_COUNT; c++) t->at[c] = DCT_NONE;
-    for (uint32_t i = 0; i < t->n_columns; i++) {
-        uint32_t c = 0;
-        while (c < COLUMN_COUNT && !dct_str_eq_z(fields[i], COLUMN_NAMES[c])) c++;
-        if (c == COLUMN_COUNT || t->at[c] != DCT_NONE) {
-            return dct_fail_at(
-                err, DCT_BAD_FILE, offset_in_file(t, fields[i]),
-                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, offset, gaps, hint)",
-                (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
+/* Where the bytes of each piece lie, for the verifier. */
+static dct_status verify(const dct_pack_item *items, uint32_t n, uint64_t height, dct_arena *arena, dct_err *err) {
+    uint64_t n_pieces = 0, found;
+    for (uint32_t i = 0; i < n; i++) n_pieces += items[i].n_pieces > 0 ? items[i].n_pieces : 1;
+    dct_packed *list = dct_arena_array(arena, n_pieces, sizeof *list);
+    if (list == NULL) return dct_fail_memory(err, arena, "the check of a packing");
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = items[i].offset;
+        if (at % items[i].align != 0) return dct_fail(err, DCT_BUG, "item %u is not aligned", i);
+        if (items[i].n_pieces == 0 && items[i].size > 0)
+            list[used++] = (dct_packed){at, at + items[i].size, items[i].begin, items[i].end, i};
+        for (uint32_t k = 0; k < items[i].n_pieces; k++) {
+            const dct_pack_piece *p = &items[i].pieces[k];
+            list[used++] = (dct_packed){at + p->low, at + p->high, p->begin, p->end, i};
         }
-        t->at[c] = i;
     }
-    for (uint32_t c = COLUMN_ID; c <= COLUMN_SIZE; c++) {
-        if (t->at[c] == DCT_NONE) return dct_fail_at(err, DCT_BAD_FILE, 0, "column '%s' is missing", COLUMN_NAMES[c]);
-    }
-    return DCT_OK;
+    dct_status status = dct_verify_packing(list, used, arena, &found, err);
+    if (status == DCT_OK && found != height)
+        status = dct_fail(err, DCT_BUG, "the height is %" PRIu64 ", not %" PRIu64, found, height);
+    return status;
 }
 
-static dct_status read_item(const table *t, dct_str line, dct_pack_item *item, dct_err *err) {
-    dct_str fields[MAX_COLUMNS];
-    uint64_t lower, upper;
-    if (split(line, fields) != t->n_columns)
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
-    *item = (dct_pack_item){.align = 1};
-    dct_status status = read_number(t, fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
-    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
-    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_SIZE]], UINT64_MAX, "size", &item->size, err);
-    if (status == DCT_OK && t->at[COLUMN_ALIGNMENT] != DCT_NONE && fields[t->at[COLUMN_ALIGNMENT]].len > 0) {
-        status = read_number(t, fields[t->at[COLUMN_ALIGNMENT]], UINT64_MAX, "alignment", &item->align, err);
-    }
-    if (status == DCT_OK && t->at[COLUMN_OFFSET] != DCT_NONE && fields[t->at[COLUMN_OFFSET]].len > 0) {
-        status = read_number(t, fields[t->at[COLUMN_OFFSET]], UINT64_MAX, "offset", &item->offset, err);
-        item->fixed = true;
-    }
-    if (status != DCT_OK) return status;
-    if (t->at[COLUMN_GAPS] != DCT_NONE && fields[t->at[COLUMN_GAPS]].len > 0) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, fields[t->at[COLUMN_GAPS]]),
-                           "lifetimes with gaps are not supported");
-    }
-    if (lower >= upper)
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower,
-                           upper);
-    item->begin = (uint32_t)lower;
-    item->end = (uint32_t)upper;
-    return DCT_OK;
-}
-
-static dct_status read_table(const char *path, dct_arena *arena, table *t, dct_err *err) {
-    dct_file file;
-    dct_status status = dct_file_open(&file, path, err);
-    if (status != DCT_OK) return status;
-    char *text = NULL;
-    if (file.bytes > MAX_FILE_BYTES)
-        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
-    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
-        status = dct_fail_memory(err, arena, "the problem");
-    if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
-    t->text = text;
-    t->n_text = file.bytes;
-    dct_file_close(&file);
-    if (status == DCT_OK) status = find_lines(t, arena, err);
-    if (status == DCT_OK) status = read_heading(t, err);
-    if (status != DCT_OK) return status;
-    if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
-    t->items = dct_arena_array(arena, t->n_lines - 1, sizeof *t->items);
-    if (t->items == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint64_t i = 1; i < t->n_lines; i++) {
-        status = read_item(t, t->lines[i], &t->items[i - 1], err);
-        if (status != DCT_OK) return status;
-    }
-    return DCT_OK;
-}
-
-static void write_text(dct_writer *w, const char *text) { dct_write_bytes(w, text, strlen(text)); }
-
-/* A line with its offset in place, or at the end when the heading had no such column. */
-static void write_item(dct_writer *w, const table *t, dct_str line, uint64_t offset) {
-    dct_str fields[MAX_COLUMNS];
-    char number[24];
-    split(line, fields);
-    snprintf(number, sizeof number, "%" PRIu64, offset);
-    for (uint32_t i = 0; i < t->n_columns; i++) {
-        if (i > 0) write_text(w, ",");
-        if (i == t->at[COLUMN_OFFSET]) write_text(w, number);
-        else dct_write_bytes(w, fields[i].ptr, fields[i].len);
-    }
-    if (t->at[COLUMN_OFFSET] == DCT_NONE) {
-        write_text(w, ",");
-        write_text(w, number);
-    }
-    write_text(w, "\n");
-}
-
-static void write_table(dct_writer *w, const table *t) {
-    dct_write_bytes(w, t->lines[0].ptr, t->lines[0].len);
-    write_text(w, t->at[COLUMN_OFFSET] == DCT_NONE ? ",offset\n" : "\n");
-    for (uint64_t i = 1; i < t->n_lines; i++) write_item(w, t, t->lines[i], t->items[i - 1].offset);
-}
-
-static dct_status save_table(const char *path, const table *t, dct_arena *arena, dct_err *err) {
-    dct_writer measure = {.size = UINT64_MAX};
-    write_table(&measure, t);
-    dct_writer w = {.bytes = dct_arena_alloc(arena, measure.pos), .size = measure.pos};
-    if (w.bytes == NULL) return dct_fail_memory(err, arena, "the answer");
-    write_table(&w, t);
-    return dct_file_write_whole(path, w.bytes, w.pos, err);
-}
-
-dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err) {
-    dct_arena arena;
-    table t = {0};
-    dct_pack_result packed;
-    dct_arena_init(&arena, 0);
-    dct_status status = read_table(params->path, &arena, &t, err);
-    if (status == DCT_OK) status = dct_pack(t.items, (uint32_t)(t.n_lines - 1), NULL, params->nodes, &arena, &packed, err);
-    if (err != NULL && (status == DCT_BAD_FILE || status == DCT_USAGE)) dct_err_name_file(err, params->path);
+static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct_arena *arena, dct_pack_result *result,
+                       dct_err *err) {
+    uint64_t deadline = dct_os_now_ns() + (uint64_t)((double)params->seconds * 1e9);
+    bool timed = params->seconds > 0;
+    dct_pack_params pack = {.nodes = params->nodes,
+                            .capacity = params->minimize ? 0 : params->capacity,
+                            .stop = timed ? is_late : NULL,
+                            .ctx = &deadline};
+    if (pack.nodes == 0 && timed) pack.nodes = UINT64_MAX;
+    if (pack.nodes == 0 && (params->minimize || params->capacity != 0)) pack.nodes = WANTED_NODES;
+    uint32_t n = (uint32_t)(t->n_lines - 1);
+    dct_status status = dct_pack(t->items, n, NULL, &pack, arena, result, err);
     if (status == DCT_USAGE) { /* senseless items came from the file; the message stays */
         status = DCT_BAD_FILE;
         if (err != NULL) err->code = status;
     }
+    return status == DCT_OK ? verify(t->items, n, result->height, arena, err) : status;
+}
+
+static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dct_err *err) {
+    if (capacity == 0 || r->height <= capacity) return DCT_OK;
+    if (r->bound > capacity)
+        return dct_fail(err, DCT_NO_FIT,
+                        "the capacity is %" PRIu64 "; no packing takes less than %" PRIu64
+                        " (proven), the best found takes %" PRIu64,
+                        capacity, r->bound, r->height);
+    return dct_fail(err, DCT_NO_FIT, "needs %" PRIu64 " bytes, the capacity is %" PRIu64 " (a better packing may exist)",
+                    r->height, capacity);
+}
+
+dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err) {
+    dct_arena arena;
+    dct_pack_table t = {0};
+    dct_pack_result packed;
+    dct_arena_init(&arena, 0);
+    uint64_t begun = dct_os_now_ns();
+    dct_status status = dct_pack_table_read(params->path, &arena, &t, err);
+    if (status == DCT_OK) status = pack(params, &t, &arena, &packed, err);
+    if (err != NULL && status == DCT_BAD_FILE) dct_err_name_file(err, params->path);
     if (status == DCT_OK) {
         *result = (dct_packfile_result){.n_items = t.n_lines - 1,
                                         .load = packed.load,
+                                        .bound = packed.bound,
                                         .height = packed.height,
-                                        .optimal = packed.optimal};
-        if (params->output != NULL) status = save_table(params->output, &t, &arena, err);
+                                        .nodes = packed.nodes,
+                                        .optimal = packed.optimal,
+                                        .ms = (double)(dct_os_now_ns() - begun) / 1e6};
+        if (params->output != NULL) status = dct_pack_table_save(&t, params->output, &arena, err);
     }
-    if (status == DCT_OK && params->capacity != 0 && packed.height > params->capacity) {
-        status = dct_fail(err, DCT_NO_FIT, "needs %" PRIu64 " bytes, the capacity is %" PRIu64 "%s", packed.height,
-                          params->capacity, packed.optimal ? " (proven: no packing fits)" : " (a better packing may exist)");
-    }
+    if (status == DCT_OK && params->svg != NULL) status = dct_pack_table_draw(&t, &packed, params->svg, &arena, err);
+    if (status == DCT_OK) status = check_capacity(params->capacity, &packed, err);
     dct_arena_deinit(&arena);
     return status;
 }

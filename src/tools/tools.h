@@ -19,15 +19,22 @@ typedef struct dct_synth_params {
 dct_status dct_synth(const dct_synth_params *params, dct_err *err);
 const char *dct_synth_names(void);
 
-/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,...]; half-open), packs, writes it back with offsets.
- */
+/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,hint,gaps,offset]; half-open), packs it, has the
+ * answer verified, and writes it back with offsets. Stops at the first packing under `capacity` unless `minimize`; DCT_NO_FIT
+ * when none was found. */
 typedef struct dct_packfile_params {
     const char *path;
-    const char *output;   /* NULL: no output file */
-    uint64_t capacity;    /* 0: none */
-    uint64_t nodes;       /* 0: default */
+    const char *output, *svg; /* NULL: no such file */
+    uint64_t capacity;        /* 0: none */
+    uint64_t nodes;           /* of the exact search; 0: default */
+    float seconds;            /* 0: nodes alone decide, and the answer is the same everywhere */
+    bool minimize;
 } dct_packfile_params;
-typedef struct dct_packfile_result { uint64_t n_items, load, height; bool optimal; } dct_packfile_result;
+typedef struct dct_packfile_result {
+    uint64_t n_items, load, bound, height, nodes; /* bound: proven, no packing is lower */
+    bool optimal;                                 /* height == bound */
+    double ms;
+} dct_packfile_result;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
 
 /* What this machine could do at most: bytes read and int8 multiply-accumulates a second, by one worker and by all, with the

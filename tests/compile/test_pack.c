@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "compile/compile.h"
+#include "compile/pack_greedy.h"
 
 static uint64_t rng_state;
 static uint32_t below(uint32_t n) { return (uint32_t)(dct_hash_mix(rng_state += UINT64_C(0x9e3779b97f4a7c15)) % n); }
@@ -35,10 +35,17 @@ static void check_packing(const dct_pack_item *items, uint32_t n, const dct_pack
     if (r->height == r->load) assert_true(r->optimal);
 }
 
-/* The least height over all orders of first fit: an optimal packing, taken from the bottom up, is one of them. */
-static uint64_t brute_force(dct_pack_item *items, uint32_t n, uint32_t placed, uint32_t done_mask, uint64_t height) {
-    if (placed == n) return height;
-    uint64_t best = UINT64_MAX;
+static bool conflict(const dct_pack_item *items, uint32_t n, const uint64_t *matrix, uint32_t a, uint32_t b) {
+    uint64_t bit = (uint64_t)a * n + b;
+    return matrix != NULL ? (matrix[bit / 64] >> (bit % 64) & 1) != 0 : meet(&items[a], &items[b]);
+}
+
+/* Lowers *best to the least height over all orders of first fit: an optimal packing, taken from the bottom up, is one of them.
+ * Fixed items are there from the start. */
+static void brute_force(dct_pack_item *items, uint32_t n, const uint64_t *matrix, uint32_t done_mask, uint64_t height,
+                        uint64_t *best) {
+    if (height >= *best) return;
+    if (done_mask == (1u << n) - 1) *best = height;
     for (uint32_t i = 0; i < n; i++) {
         if (done_mask >> i & 1) continue;
         uint64_t offset = 0;
@@ -46,7 +53,7 @@ static uint64_t brute_force(dct_pack_item *items, uint32_t n, uint32_t placed, u
             moved = false;
             for (uint32_t j = 0; j < n; j++) {
                 const dct_pack_item *other = &items[j];
-                if (!(done_mask >> j & 1) || !meet(&items[i], other)) continue;
+                if (!(done_mask >> j & 1) || !conflict(items, n, matrix, i, j)) continue;
                 if (offset < other->offset + other->size && other->offset < offset + items[i].size) {
                     offset = (other->offset + other->size + items[i].align - 1) / items[i].align * items[i].align;
                     moved = true;
@@ -54,9 +61,22 @@ static uint64_t brute_force(dct_pack_item *items, uint32_t n, uint32_t placed, u
             }
         }
         items[i].offset = offset;
-        uint64_t end = offset + items[i].size, h = brute_force(items, n, placed + 1, done_mask | 1u << i, end > height ? end : height);
-        if (h < best) best = h;
+        uint64_t end = offset + items[i].size;
+        brute_force(items, n, matrix, done_mask | 1u << i, end > height ? end : height, best);
     }
+}
+
+static uint64_t least_height(const dct_pack_item *items, uint32_t n, const uint64_t *matrix) {
+    dct_pack_item copy[8];
+    uint64_t height = 0, best = UINT64_MAX;
+    uint32_t mask = 0;
+    memcpy(copy, items, n * sizeof *items);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!items[i].fixed) continue;
+        mask |= 1u << i;
+        if (items[i].offset + items[i].size > height) height = items[i].offset + items[i].size;
+    }
+    brute_force(copy, n, matrix, mask, height, &best);
     return best;
 }
 
@@ -65,7 +85,10 @@ static uint32_t random_items(dct_pack_item *items, uint32_t max, uint32_t times,
     bool aligned = below(3) == 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t begin = below(times);
-        items[i] = (dct_pack_item){.size = 1 + below(sizes), .align = aligned ? 1u << below(4) : 1, .begin = begin, .end = begin + 1 + below(times - begin)};
+        items[i] = (dct_pack_item){.size = 1 + below(sizes),
+                                   .align = aligned ? 1u << below(4) : 1,
+                                   .begin = begin,
+                                   .end = begin + 1 + below(times - begin)};
     }
     return n;
 }
@@ -75,21 +98,178 @@ static void small_instances_are_optimal(void **state) {
     uint32_t beyond_greedy = 0;
     for (uint32_t round = 0; round < 10000; round++) {
         rng_state = round;
-        dct_pack_item items[7], copy[7];
-        uint32_t n = random_items(items, 7, 12, 9);
-        memcpy(copy, items, sizeof items);
+        dct_pack_item items[8];
+        uint32_t n = random_items(items, 8, 12, 9);
+        uint64_t least = least_height(items, n, NULL);
         dct_arena arena;
         dct_arena_init(&arena, 0);
         dct_pack_result r;
         dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, 0, &arena, &r, &err), DCT_OK);
+        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
         check_packing(items, n, &r);
         assert_true(r.optimal);
-        assert_int_equal(r.height, brute_force(copy, n, 0, 0, 0));
+        assert_int_equal(r.height, least);
+        assert_int_equal(r.bound, least);
         if (r.nodes > 0) beyond_greedy++;
         dct_arena_deinit(&arena);
     }
     assert_true(beyond_greedy > 10); /* the search did prove some of them */
+}
+
+/* One item is fixed wherever the packer put it in a free packing, or a little above. */
+static void small_instances_with_a_fixed_item_are_optimal(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 3000; round++) {
+        rng_state = 500000 + round;
+        dct_pack_item items[7];
+        uint32_t n = random_items(items, 7, 10, 9);
+        items[0].offset = (uint64_t)below(3) * 8;
+        items[0].fixed = true;
+        uint64_t least = least_height(items, n, NULL);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
+        check_packing(items, n, &r);
+        assert_true(r.optimal);
+        assert_int_equal(r.height, least);
+        dct_arena_deinit(&arena);
+    }
+}
+
+/* Conflicts beyond the intervals: what happens-before leaves unordered. */
+static void small_instances_under_a_matrix_are_optimal(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 3000; round++) {
+        rng_state = 900000 + round;
+        dct_pack_item items[7];
+        uint32_t n = random_items(items, 7, 12, 9);
+        uint64_t matrix = 0;
+        for (uint32_t a = 0; a < n; a++) {
+            for (uint32_t b = 0; b <= a; b++) {
+                if (a == b || meet(&items[a], &items[b]) || below(4) == 0)
+                    matrix |= UINT64_C(1) << (a * n + b) | UINT64_C(1) << (b * n + a);
+            }
+        }
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, &matrix, NULL, &arena, &r, &err), DCT_OK);
+        for (uint32_t a = 0; a < n; a++) {
+            for (uint32_t b = 0; b < a; b++) {
+                bool apart = items[a].offset + items[a].size <= items[b].offset ||
+                             items[b].offset + items[b].size <= items[a].offset;
+                assert_true(apart || !conflict(items, n, &matrix, a, b));
+            }
+        }
+        assert_true(r.optimal);
+        assert_int_equal(r.height, least_height(items, n, &matrix));
+        dct_arena_deinit(&arena);
+    }
+}
+
+/* Items in pieces: no piece overlaps another that shares a time with it, and no height lies under the load. */
+static void shaped_items_are_kept_apart(void **state) {
+    (void)state;
+    uint32_t at_load = 0;
+    for (uint32_t round = 0; round < 1000; round++) {
+        rng_state = 1300000 + round;
+        dct_pack_item items[12];
+        dct_pack_piece pieces[12][3];
+        uint32_t n = random_items(items, 12, 20, 30);
+        uint64_t load_at[20] = {0}, height = 0, load = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t length = items[i].end - items[i].begin, first = 1 + below(length), size = (uint32_t)items[i].size;
+            pieces[i][0] = (dct_pack_piece){0, size, items[i].begin, items[i].begin + first};
+            pieces[i][1] = (dct_pack_piece){below(size), size, items[i].begin + first, items[i].end}; /* shrinks from below */
+            pieces[i][2] = (dct_pack_piece){0, 1 + below(size), items[i].begin + first + 1,
+                                            items[i].end}; /* or a gap, and shrinks from above */
+            bool gap = below(2) == 0 && first + 1 < length;
+            items[i].n_pieces = first < length ? 2 : 1;
+            if (gap) pieces[i][1] = pieces[i][2];
+            items[i].pieces = pieces[i];
+        }
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 2000}, &arena, &r, &err), DCT_OK);
+        for (uint32_t a = 0; a < n; a++) {
+            for (uint32_t k = 0; k < items[a].n_pieces; k++) {
+                const dct_pack_piece *p = &pieces[a][k];
+                for (uint32_t t = p->begin; t < p->end; t++) load_at[t] += p->high - p->low;
+                if (items[a].offset + p->high > height) height = items[a].offset + p->high;
+                for (uint32_t b = 0; b < a; b++) {
+                    for (uint32_t m = 0; m < items[b].n_pieces; m++) {
+                        const dct_pack_piece *q = &pieces[b][m];
+                        bool together = p->begin < q->end && q->begin < p->end;
+                        assert_false(together && items[a].offset + p->low < items[b].offset + q->high &&
+                                     items[b].offset + q->low < items[a].offset + p->high);
+                    }
+                }
+            }
+        }
+        for (uint32_t t = 0; t < 20; t++) load = load_at[t] > load ? load_at[t] : load;
+        assert_int_equal(r.load, load);
+        assert_int_equal(r.height, height);
+        at_load += r.height == r.bound;
+        dct_arena_deinit(&arena);
+    }
+    assert_true(at_load > 500);
+}
+
+/* The gap is used: two items that hold their bytes by turns lie over each other. */
+static void a_gap_gives_its_bytes_away(void **state) {
+    (void)state;
+    dct_pack_piece around[] = {{0, 8, 0, 2}, {0, 8, 6, 9}}, shrinking[] = {{0, 8, 0, 3}, {0, 2, 3, 9}};
+    dct_pack_item gap[] = {{.size = 8, .align = 1, .begin = 0, .end = 9, .pieces = around, .n_pieces = 2},
+                           {.size = 8, .align = 1, .begin = 2, .end = 6}};
+    dct_pack_item shrink[] = {{.size = 8, .align = 1, .begin = 0, .end = 9, .pieces = shrinking, .n_pieces = 2},
+                              {.size = 6, .align = 1, .begin = 3, .end = 9}};
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_pack_result r;
+    dct_err err;
+    assert_int_equal(dct_pack(gap, 2, NULL, NULL, &arena, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_int_equal(dct_pack(shrink, 2, NULL, NULL, &arena, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_int_equal(shrink[1].offset, 2);
+    dct_arena_deinit(&arena);
+}
+
+/* What the greedy orders reach is never lost. */
+static void no_instance_is_worse_than_the_best_greedy(void **state) {
+    (void)state;
+    uint32_t better = 0;
+    for (uint32_t round = 0; round < 1000; round++) {
+        rng_state = 1700000 + round;
+        static dct_pack_item items[300];
+        uint64_t offsets[300];
+        uint32_t n = 100 + below(201);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t begin = below(400);
+            items[i] = (dct_pack_item){.size = 1 + below(1000), .align = 1, .begin = begin, .end = begin + 1 + below(60)};
+        }
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_problem problem;
+        dct_placement greedy = {UINT64_MAX, offsets};
+        dct_pack_result r;
+        dct_err err;
+        assert_int_equal(dct_problem_make(items, n, NULL, &arena, &problem, &err), DCT_OK);
+        dct_greedy *g = dct_greedy_new(&problem, &arena);
+        assert_non_null(g);
+        assert_int_equal(dct_greedy_portfolio(g, problem.bound, &greedy, &err), DCT_OK);
+        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 700}, &arena, &r, &err), DCT_OK);
+        check_packing(items, n, &r);
+        assert_true(r.height <= greedy.height);
+        better += r.height < greedy.height;
+        dct_arena_deinit(&arena);
+    }
+    assert_true(better > 100); /* of which the search improves many */
 }
 
 static void larger_instances_are_valid_and_repeatable(void **state) {
@@ -103,8 +283,8 @@ static void larger_instances_are_valid_and_repeatable(void **state) {
         dct_arena_init(&arena, 0);
         dct_pack_result r, r2;
         dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, 3000, &arena, &r, &err), DCT_OK);
-        assert_int_equal(dct_pack(again, n, NULL, 3000, &arena, &r2, &err), DCT_OK);
+        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r, &err), DCT_OK);
+        assert_int_equal(dct_pack(again, n, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r2, &err), DCT_OK);
         check_packing(items, n, &r);
         for (uint32_t i = 0; i < n; i++) assert_int_equal(items[i].offset, again[i].offset);
         assert_int_equal(r.nodes, r2.nodes);
@@ -124,7 +304,7 @@ static void a_fixed_item_stays(void **state) {
     dct_arena_init(&arena, 0);
     dct_pack_result r;
     dct_err err;
-    assert_int_equal(dct_pack(items, 4, NULL, 0, &arena, &r, &err), DCT_OK);
+    assert_int_equal(dct_pack(items, 4, NULL, NULL, &arena, &r, &err), DCT_OK);
     check_packing(items, 4, &r);
     assert_int_equal(items[0].offset, 6);
     assert_int_equal(r.height, 13); /* 5 below the fixed one, 3 above it: the load is 12, but no better is possible */
@@ -140,11 +320,13 @@ static void a_conflict_matrix_replaces_time(void **state) {
     dct_arena_init(&arena, 0);
     dct_pack_result r;
     dct_err err;
-    assert_int_equal(dct_pack(items, 2, &apart, 0, &arena, &r, &err), DCT_OK);
+    assert_int_equal(dct_pack(items, 2, &apart, NULL, &arena, &r, &err), DCT_OK);
     assert_int_equal(r.height, 8);
-    assert_int_equal(dct_pack(items, 2, &together, 0, &arena, &r, &err), DCT_OK);
+    assert_int_equal(dct_pack(items, 2, &together, NULL, &arena, &r, &err), DCT_OK);
     assert_int_equal(r.height, 16);
-    assert_false(r.optimal); /* the intervals alone do not prove it */
+    assert_true(r.optimal); /* the intervals do not prove it, the search over the matrix does */
+    assert_int_equal(r.load, 8);
+    assert_int_equal(r.bound, 16);
     dct_arena_deinit(&arena);
 }
 
@@ -163,15 +345,16 @@ static void items_without_bytes_change_nothing(void **state) {
         dct_arena_init(&arena, 0);
         dct_pack_result r, with;
         dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, 0, &arena, &r, &err), DCT_OK);
-        assert_int_equal(dct_pack(more, n + 2, NULL, 0, &arena, &with, &err), DCT_OK);
+        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
+        assert_int_equal(dct_pack(more, n + 2, NULL, NULL, &arena, &with, &err), DCT_OK);
         searched += r.nodes > 0;
         if (r.optimal) assert_true(with.optimal);
         if (r.optimal) assert_int_equal(with.height, r.height);
         for (uint32_t i = 1; i <= n; i++) {
             for (uint32_t j = i + 1; j <= n; j++) {
                 bool meet = more[i].begin < more[j].end && more[j].begin < more[i].end;
-                assert_false(meet && more[i].offset < more[j].offset + more[j].size && more[j].offset < more[i].offset + more[i].size);
+                assert_false(meet && more[i].offset < more[j].offset + more[j].size &&
+                             more[j].offset < more[i].offset + more[i].size);
             }
         }
         dct_arena_deinit(&arena);
@@ -185,7 +368,8 @@ static void senseless_items_are_refused(void **state) {
         {{.size = 1, .align = 1, .begin = 3, .end = 3}},
         {{.size = 1, .align = 3, .begin = 0, .end = 1}},
         {{.size = UINT64_MAX, .align = 1, .begin = 0, .end = 1}, {.size = 2, .align = 1, .begin = 0, .end = 1}},
-        {{.size = 8, .align = 1, .begin = 0, .end = 2, .fixed = true}, {.size = 8, .align = 1, .begin = 1, .end = 3, .offset = 4, .fixed = true}},
+        {{.size = 8, .align = 1, .begin = 0, .end = 2, .fixed = true},
+         {.size = 8, .align = 1, .begin = 1, .end = 3, .offset = 4, .fixed = true}},
     };
     uint32_t count[] = {1, 1, 2, 2};
     for (uint32_t i = 0; i < 4; i++) {
@@ -193,7 +377,7 @@ static void senseless_items_are_refused(void **state) {
         dct_arena_init(&arena, 0);
         dct_pack_result r;
         dct_err err;
-        assert_int_equal(dct_pack(bad[i], count[i], NULL, 0, &arena, &r, &err), DCT_USAGE);
+        assert_int_equal(dct_pack(bad[i], count[i], NULL, NULL, &arena, &r, &err), DCT_USAGE);
         dct_arena_deinit(&arena);
     }
 }
@@ -209,7 +393,7 @@ static void every_allocation_may_fail(void **state) {
         arena.fail_at = k;
         dct_pack_result r;
         dct_err err;
-        dct_status status = dct_pack(items, n, NULL, 100, &arena, &r, &err);
+        dct_status status = dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 100}, &arena, &r, &err);
         bool reached = arena.n_allocs >= k;
         dct_arena_deinit(&arena);
         if (!reached) break;
@@ -220,6 +404,11 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_instances_are_optimal),
+        cmocka_unit_test(small_instances_with_a_fixed_item_are_optimal),
+        cmocka_unit_test(small_instances_under_a_matrix_are_optimal),
+        cmocka_unit_test(shaped_items_are_kept_apart),
+        cmocka_unit_test(a_gap_gives_its_bytes_away),
+        cmocka_unit_test(no_instance_is_worse_than_the_best_greedy),
         cmocka_unit_test(larger_instances_are_valid_and_repeatable),
         cmocka_unit_test(a_fixed_item_stays),
         cmocka_unit_test(a_conflict_matrix_replaces_time),

@@ -228,7 +228,7 @@ static void random_graphs_hold(void **state) {
         if (round % 4 >= 2) profile.bytes_per_s_all = 1e18; /* nothing is bandwidth-bound: steps may overlap */
         if (dct_graph_check(&traced, &err) != DCT_OK || dct_fuse(&traced, &arena, &g, &err) != DCT_OK || dct_order(&g, threads, &arena, &err) != DCT_OK ||
             dct_graph_check(&g, &err) != DCT_OK || dct_schedule_make(&g, &bounds, &profile, false, &arena, &s, &err) != DCT_OK ||
-            dct_lifetimes_find(&g, &s, threads, &arena, &l, &err) != DCT_OK || dct_pack(l.items, l.n, l.conflict, 500, &arena, &packed, &err) != DCT_OK) {
+            dct_lifetimes_find(&g, &s, threads, &arena, &l, &err) != DCT_OK || dct_pack(l.items, l.n, l.conflict, &(dct_pack_params){.nodes = 500}, &arena, &packed, &err) != DCT_OK) {
             fail_msg("round %u: %s", round, err.message);
         }
         judge(&g, &s, &l, threads);

@@ -53,9 +53,76 @@ static void columns_may_stand_in_any_order(void **state) {
     dct_packfile_result r;
     dct_err err;
     assert_int_equal(pack("size,offset,id,upper,alignment,lower\n8,16,fixed,4,,0\n3,,free,4,8,2\n", 0, &r, &err), DCT_OK);
-    assert_string_equal(read_answer("packfile_answer.csv"), "size,offset,id,upper,alignment,lower\n8,16,fixed,4,,0\n3,0,free,4,8,2\n");
+    assert_string_equal(read_answer("packfile_answer.csv"),
+                        "size,offset,id,upper,alignment,lower\n8,16,fixed,4,,0\n3,0,free,4,8,2\n");
     assert_int_equal(r.height, 24);
     assert_int_equal(r.load, 11);
+}
+
+static void gaps_are_used(void **state) {
+    (void)state;
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(pack("id,lower,upper,size,gaps\na,0,9,8,2-6\nb,2,6,8,\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_int_equal(pack("id,lower,upper,size,gaps\na,0,9,8,2-4@0:3  4-6@0:2\nb,2,6,5,\nonly gaps,0,4,100,0-4\n", 0, &r, &err),
+                     DCT_OK);
+    assert_int_equal(r.load, 8);
+    assert_int_equal(r.height, 8);
+    assert_string_equal(read_answer("packfile_answer.csv"),
+                        "id,lower,upper,size,gaps,offset\na,0,9,8,2-4@0:3  4-6@0:2,0\nb,2,6,5,,3\nonly gaps,0,4,100,0-4,0\n");
+}
+
+static void the_older_form_includes_its_end(void **state) {
+    (void)state;
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(pack("id,begin,end,size\na,0,3,8\nb,3,5,8\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.load, 16); /* both are live at 3 */
+}
+
+static void the_picture_shows_every_item(void **state) {
+    (void)state;
+    dct_packfile_params params = {.path = write_problem("id,lower,upper,size\nfirst,0,3,4\n<b>,2,9,4\n"),
+                                  .svg = "packfile_picture.svg"};
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
+    const char *svg = read_answer("packfile_picture.svg");
+    assert_non_null(strstr(svg, "first: 4 bytes"));
+    assert_non_null(strstr(svg, "?b?: 4 bytes"));
+    assert_non_null(strstr(svg, "</svg>"));
+}
+
+/* What was written is a packing with every offset fixed: read again, nothing moves, and an overlap is named. */
+static void an_answer_is_its_own_answer(void **state) {
+    (void)state;
+    dct_packfile_result r;
+    dct_err err;
+    char first[4096];
+    assert_int_equal(pack("id,lower,upper,size\na,0,3,4\nb,2,9,6\nc,5,9,3\n", 0, &r, &err), DCT_OK);
+    strcpy(first, read_answer("packfile_answer.csv"));
+    assert_int_equal(pack(first, 0, &r, &err), DCT_OK);
+    assert_string_equal(read_answer("packfile_answer.csv"), first);
+    assert_int_equal(pack("id,lower,upper,size,offset\na,0,3,4,0\nb,2,9,6,3\n", 0, &r, &err), DCT_BAD_FILE);
+    assert_non_null(strstr(err.message, "fixed over"));
+}
+
+static void a_clock_ends_the_search(void **state) {
+    (void)state;
+    static char text[20000];
+    size_t n = (size_t)snprintf(text, sizeof text, "id,lower,upper,size\n");
+    for (uint32_t i = 0; i < 400; i++) {
+        uint32_t begin = i * 7919 % 500;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%u,%u,%u,%u\n", i, begin, begin + 3 + i * 31 % 67,
+                              1000 + i * 613 % 9973);
+    }
+    dct_packfile_params params = {.path = write_problem(text), .seconds = 0.2f, .minimize = true};
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
+    assert_true(r.ms < 20000); /* nodes alone would not end it for years */
+    assert_true(r.bound >= r.load && r.height >= r.bound);
 }
 
 static void a_capacity_that_is_too_small_names_both(void **state) {
@@ -83,7 +150,12 @@ static void wrong_files_are_named(void **state) {
         {"id,lower,upper,size\na,0,2,99999999999999999999\n", "size"},
         {"id,lower,upper,size\na,2,2,1\n", "not under"},
         {"id,lower,upper,size,alignment\na,0,2,1,3\n", "power of two"},
-        {"id,lower,upper,size,gaps\na,0,2,1,0-1\n", "gaps"},
+        {"id,lower,upper,size,gaps\na,0,9,1,3-2\n", "no part"},
+        {"id,lower,upper,size,gaps\na,0,9,1,1-3 2-4\n", "not after"},
+        {"id,lower,upper,size,gaps\na,0,9,1,1-10\n", "no part"},
+        {"id,lower,upper,size,gaps\na,0,9,4,1-3@0:5\n", "no part"},
+        {"id,lower,upper,size,gaps\na,0,9,4,1\n", "gap's end"},
+        {"id,lower,upper,size,gaps\na,0,9,4,1-3@2\n", "high byte"},
         {"id,lower,upper,size\na,0,2,9223372036854775807\nb,0,1,9223372036854775807\n", "add up"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -102,6 +174,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_problem_is_solved),
         cmocka_unit_test(columns_may_stand_in_any_order),
+        cmocka_unit_test(gaps_are_used),
+        cmocka_unit_test(the_older_form_includes_its_end),
+        cmocka_unit_test(the_picture_shows_every_item),
+        cmocka_unit_test(an_answer_is_its_own_answer),
+        cmocka_unit_test(a_clock_ends_the_search),
         cmocka_unit_test(a_capacity_that_is_too_small_names_both),
         cmocka_unit_test(wrong_files_are_named),
     };

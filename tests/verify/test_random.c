@@ -228,7 +228,7 @@ static void pack(world *w) {
         }
     }
     dct_pack_result result;
-    assert_int_equal(dct_pack(items, n, bits, 1000, &w->arena, &result, NULL), DCT_OK);
+    assert_int_equal(dct_pack(items, n, bits, &(dct_pack_params){.nodes = 1000}, &w->arena, &result, NULL), DCT_OK);
     phase->places = dct_arena_array(&w->arena, g->n_values, sizeof *phase->places);
     phase->cert.values = dct_arena_array(&w->arena, n, sizeof *phase->cert.values);
     assert_true(phase->places != NULL && phase->cert.values != NULL);
@@ -240,7 +240,8 @@ static void pack(world *w) {
         phase->places[value[i]] = (dct_place){DCT_REGION_ARENA, items[i].offset};
         if (items[i].begin <= result.at && result.at < items[i].end) phase->cert.values[phase->cert.n_values++] = value[i];
         bool is_new = true;
-        for (uint32_t j = 0; j < i; j++) is_new = is_new && (items[j].offset != items[i].offset || items[j].size != items[i].size);
+        for (uint32_t j = 0; j < i; j++)
+            is_new = is_new && (items[j].offset != items[i].offset || items[j].size != items[i].size);
         phase->n_buffers += is_new;
     }
 }
@@ -259,7 +260,10 @@ static void add_region(dct_plan *plan, dct_region region, uint64_t bytes) {
 /* The persistent region: an item for each of the inputs and the output, and what is left of the page. */
 static void add_ends(dct_plan *plan, const dct_phase *phase) {
     const dct_graph *g = &phase->graph;
-    const struct { const char *name; dct_value_id id; } ends[] = {{DCT_ITEM_IDS, g->ids}, {DCT_ITEM_POS, g->pos}, {DCT_ITEM_LOGITS, root_of(g, g->logits)}};
+    const struct {
+        const char *name;
+        dct_value_id id;
+    } ends[] = {{DCT_ITEM_IDS, g->ids}, {DCT_ITEM_POS, g->pos}, {DCT_ITEM_LOGITS, root_of(g, g->logits)}};
     uint64_t at = 0, bytes;
     for (int i = 0; i <= 3; i++, at += bytes) {
         bytes = i < 3 ? g->values[ends[i].id].bytes : 4096 - at;
@@ -275,7 +279,14 @@ static void make_plan(world *w) {
     dct_plan *plan = &w->plan;
     dct_phase *phase = phase_of(w);
     dct_graph *g = &phase->graph;
-    plan->bounds = (dct_bounds){.n_ctx = 16, .n_input = 8, .n_output = 8, .ubatch = 1, .slots = 1, .threads = THREADS, .type_k = DCT_TYPE_F16, .type_v = DCT_TYPE_F16};
+    plan->bounds = (dct_bounds){.n_ctx = 16,
+                                .n_input = 8,
+                                .n_output = 8,
+                                .ubatch = 1,
+                                .slots = 1,
+                                .threads = THREADS,
+                                .type_k = DCT_TYPE_F16,
+                                .type_v = DCT_TYPE_F16};
     plan->n_phases = 1;
     phase->kind = DCT_PHASE_DECODE;
     phase->rows = 1;
@@ -292,7 +303,8 @@ static void make_plan(world *w) {
     pack(w);
     dct_value_id out = root_of(g, g->logits);
     for (dct_value_id v = 0; v < g->n_values; v++) {
-        if (g->values[v].kind == DCT_KIND_WEIGHT) phase->places[v] = (dct_place){DCT_REGION_WEIGHTS, plan->weights[g->values[v].ref].offset};
+        if (g->values[v].kind == DCT_KIND_WEIGHT)
+            phase->places[v] = (dct_place){DCT_REGION_WEIGHTS, plan->weights[g->values[v].ref].offset};
     }
     phase->places[g->ids] = (dct_place){DCT_REGION_PERSISTENT, 0};
     phase->places[g->pos] = (dct_place){DCT_REGION_PERSISTENT, 64};
@@ -387,7 +399,8 @@ static void test_removed_waits(void **state) {
             find_order(&w);
             dct_defect defect = verify(&w);
             if (reads_before_write(&w)) assert_int_equal(defect, DCT_DEFECT_STEP_ORDER);
-            else if (any_overlap(&w) && any_alias_harmed(&w)) assert_true(defect == DCT_DEFECT_OVERLAP || defect == DCT_DEFECT_ALIAS_INVALID);
+            else if (any_overlap(&w) && any_alias_harmed(&w))
+                assert_true(defect == DCT_DEFECT_OVERLAP || defect == DCT_DEFECT_ALIAS_INVALID);
             else if (any_overlap(&w)) assert_int_equal(defect, DCT_DEFECT_OVERLAP);
             else if (any_alias_harmed(&w)) assert_int_equal(defect, DCT_DEFECT_ALIAS_INVALID);
             else assert_true(defect == DCT_DEFECT_NONE || defect == DCT_DEFECT_CERTIFICATE_WRONG);

@@ -1,0 +1,268 @@
+/* Reading and writing of the public CSV format of static-allocation problems:
+ *
+ *     id,lower,upper,size[,alignment][,hint][,gaps][,offset]      a heading, then a line an item; lifetimes are half-open:
+ *                                                                 lower <= t < upper
+ *
+ * Columns may stand in any order. Where they are absent or empty, alignment is 1, there are no gaps, and the offset is free; a
+ * given offset is kept. `begin,end` are the older form of lower and upper, with `end` included. `hint` passes through. In
+ * `gaps`, separated by spaces: 4-7 is a time in which the item holds nothing, 4-7@0:16 one in which it holds only its own bytes
+ * 0..16. What is written is the same file with the offsets filled in.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/size.h"
+#include "tools/pack_table.h"
+
+#define MAX_FILE_BYTES (UINT64_C(256) << 20)
+
+enum { MAX_COLUMNS = 16 };
+
+typedef enum column {
+    COLUMN_ID,
+    COLUMN_LOWER,
+    COLUMN_UPPER,
+    COLUMN_SIZE,
+    COLUMN_ALIGNMENT,
+    COLUMN_OFFSET,
+    COLUMN_GAPS,
+    COLUMN_HINT,
+    COLUMN_BEGIN,
+    COLUMN_END,
+    COLUMN_COUNT
+} column;
+
+_Static_assert((int)COLUMN_COUNT == (int)DCT_PACK_COLUMNS, "a place for each column");
+
+static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id",     "lower", "upper", "size",  "alignment",
+                                                       "offset", "gaps",  "hint",  "begin", "end"};
+
+typedef dct_pack_table table;
+
+static dct_str trimmed(dct_str s) {
+    while (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) s.ptr++, s.len--;
+    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' || s.ptr[s.len - 1] == '\r')) s.len--;
+    return s;
+}
+
+/* Cuts a line at its commas. Returns the number of fields, at most MAX_COLUMNS + 1. */
+static uint32_t split(dct_str line, dct_str *fields) {
+    uint32_t n = 0;
+    for (;;) {
+        const char *comma = memchr(line.ptr, ',', line.len);
+        size_t len = comma != NULL ? (size_t)(comma - line.ptr) : line.len;
+        if (n < MAX_COLUMNS) fields[n] = trimmed((dct_str){line.ptr, len});
+        n++;
+        if (comma == NULL || n > MAX_COLUMNS) return n;
+        line = (dct_str){comma + 1, line.len - len - 1};
+    }
+}
+
+static uint64_t offset_in_file(const table *t, dct_str s) { return (uint64_t)(s.ptr - t->text); }
+
+static dct_status read_number(const table *t, dct_str field, uint64_t most, const char *name, uint64_t *out, dct_err *err) {
+    uint64_t v = 0;
+    bool good = field.len > 0;
+    for (size_t i = 0; good && i < field.len; i++) {
+        char c = field.ptr[i];
+        good = c >= '0' && c <= '9' && dct_mul_u64(v, 10, &v) && dct_add_u64(v, (uint64_t)(c - '0'), &v) && v <= most;
+    }
+    if (!good) {
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, field), "%s '%.*s' is not a number from 0 to %" PRIu64, name,
+                           (int)(field.len < 40 ? field.len : 40), field.ptr, most);
+    }
+    *out = v;
+    return DCT_OK;
+}
+
+static dct_status find_lines(table *t, dct_arena *arena, dct_err *err) {
+    uint64_t n = 1;
+    for (uint64_t i = 0; i < t->n_text; i++) n += t->text[i] == '\n';
+    t->lines = dct_arena_array(arena, n, sizeof *t->lines);
+    if (t->lines == NULL) return dct_fail_memory(err, arena, "the problem");
+    for (uint64_t i = 0; i < t->n_text;) {
+        const char *end = memchr(t->text + i, '\n', t->n_text - i);
+        size_t len = end != NULL ? (size_t)(end - (t->text + i)) : (size_t)(t->n_text - i);
+        dct_str line = trimmed((dct_str){t->text + i, len});
+        if (line.len > 0) t->lines[t->n_lines++] = line;
+        i += len + 1;
+    }
+    if (t->n_lines == 0) return dct_fail(err, DCT_BAD_FILE, "the problem is empty; expected a heading with id,lower,upper,size");
+    return DCT_OK;
+}
+
+static dct_status read_heading(table *t, dct_err *err) {
+    dct_str fields[MAX_COLUMNS];
+    t->n_columns = split(t->lines[0], fields);
+    if (t->n_columns > MAX_COLUMNS) return dct_fail(err, DCT_BAD_FILE, "more than %d columns", MAX_COLUMNS);
+    for (uint32_t c = 0; c < COLUMN_COUNT; c++) t->at[c] = DCT_NONE;
+    for (uint32_t i = 0; i < t->n_columns; i++) {
+        uint32_t c = 0;
+        while (c < COLUMN_COUNT && !dct_str_eq_z(fields[i], COLUMN_NAMES[c])) c++;
+        if (c == COLUMN_COUNT || t->at[c] != DCT_NONE) {
+            return dct_fail_at(
+                err, DCT_BAD_FILE, offset_in_file(t, fields[i]),
+                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, hint, gaps, offset)",
+                (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
+        }
+        t->at[c] = i;
+    }
+    if (t->at[COLUMN_LOWER] == DCT_NONE) t->at[COLUMN_LOWER] = t->at[COLUMN_BEGIN];
+    if (t->at[COLUMN_UPPER] == DCT_NONE) t->at[COLUMN_UPPER] = t->at[COLUMN_END];
+    for (uint32_t c = COLUMN_ID; c <= COLUMN_SIZE; c++) {
+        if (t->at[c] == DCT_NONE) return dct_fail_at(err, DCT_BAD_FILE, 0, "column '%s' is missing", COLUMN_NAMES[c]);
+    }
+    return DCT_OK;
+}
+
+/* Cuts *rest at the first `mark`; what stood before it is returned, and all when there is none. */
+static dct_str take_until(dct_str *rest, char mark) {
+    const char *found = memchr(rest->ptr, mark, rest->len);
+    dct_str head = {rest->ptr, found != NULL ? (size_t)(found - rest->ptr) : rest->len};
+    size_t used = head.len + (found != NULL ? 1 : 0);
+    *rest = (dct_str){rest->ptr + used, rest->len - used};
+    return head;
+}
+
+/* One gap: its time, and the bytes that are held in it (none: 0..0). */
+static dct_status read_gap(const table *t, dct_str text, dct_pack_piece *gap, dct_err *err) {
+    dct_str window = text, times = take_until(&window, '@'), bytes = window;
+    dct_str lower = take_until(&times, '-'), low = take_until(&bytes, ':');
+    uint64_t from, to;
+    *gap = (dct_pack_piece){0};
+    dct_status status = read_number(t, lower, UINT32_MAX, "a gap's begin", &from, err);
+    if (status == DCT_OK) status = read_number(t, times, UINT32_MAX, "a gap's end", &to, err);
+    if (status == DCT_OK && window.len > 0) status = read_number(t, low, UINT64_MAX, "a gap's low byte", &gap->low, err);
+    if (status == DCT_OK && window.len > 0) status = read_number(t, bytes, UINT64_MAX, "a gap's high byte", &gap->high, err);
+    if (status != DCT_OK) return status;
+    gap->begin = (uint32_t)from;
+    gap->end = (uint32_t)to;
+    return DCT_OK;
+}
+
+/* What is left of an item when its gaps are cut out. */
+static dct_status read_gaps(const table *t, dct_str text, dct_arena *arena, dct_pack_item *item, dct_err *err) {
+    uint64_t most = 1;
+    uint32_t n = 0, from = item->begin;
+    for (size_t k = 0; k < text.len; k++) most += text.ptr[k] == ' ' ? 2 : 0;
+    dct_pack_piece *pieces = dct_arena_array(arena, most + 2, sizeof *pieces);
+    if (pieces == NULL) return dct_fail_memory(err, arena, "the problem");
+    while (text.len > 0) {
+        dct_str one = take_until(&text, ' ');
+        dct_pack_piece gap;
+        if (one.len == 0) continue;
+        dct_status status = read_gap(t, one, &gap, err);
+        if (status != DCT_OK) return status;
+        if (gap.begin < from || gap.begin >= gap.end || gap.end > item->end || gap.low > gap.high || gap.high > item->size) {
+            return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, one),
+                               "gap '%.*s' is no part of its item, or not after the one before it",
+                               (int)(one.len < 60 ? one.len : 60), one.ptr);
+        }
+        if (gap.begin > from) pieces[n++] = (dct_pack_piece){0, item->size, from, gap.begin};
+        if (gap.low < gap.high) pieces[n++] = gap;
+        from = gap.end;
+    }
+    if (from < item->end) pieces[n++] = (dct_pack_piece){0, item->size, from, item->end};
+    if (n == 0) item->size = 0; /* nothing but gaps: no bytes at any time */
+    item->pieces = pieces;
+    item->n_pieces = n;
+    return DCT_OK;
+}
+
+static dct_status read_item(const table *t, dct_str line, dct_arena *arena, dct_pack_item *item, dct_err *err) {
+    dct_str fields[MAX_COLUMNS];
+    uint64_t lower, upper;
+    if (split(line, fields) != t->n_columns)
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
+    *item = (dct_pack_item){.align = 1};
+    dct_status status = read_number(t, fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
+    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
+    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_SIZE]], UINT64_MAX, "size", &item->size, err);
+    if (status == DCT_OK && t->at[COLUMN_ALIGNMENT] != DCT_NONE && fields[t->at[COLUMN_ALIGNMENT]].len > 0) {
+        status = read_number(t, fields[t->at[COLUMN_ALIGNMENT]], UINT64_MAX, "alignment", &item->align, err);
+    }
+    if (status == DCT_OK && t->at[COLUMN_OFFSET] != DCT_NONE && fields[t->at[COLUMN_OFFSET]].len > 0) {
+        status = read_number(t, fields[t->at[COLUMN_OFFSET]], UINT64_MAX, "offset", &item->offset, err);
+        item->fixed = true;
+    }
+    if (status != DCT_OK) return status;
+    if (t->at[COLUMN_UPPER] == t->at[COLUMN_END] && t->at[COLUMN_END] != DCT_NONE) upper++; /* `end` is included */
+    if (lower >= upper || upper > UINT32_MAX)
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower,
+                           upper);
+    item->begin = (uint32_t)lower;
+    item->end = (uint32_t)upper;
+    bool has_gaps = item->size > 0 && t->at[COLUMN_GAPS] != DCT_NONE && fields[t->at[COLUMN_GAPS]].len > 0;
+    return has_gaps ? read_gaps(t, fields[t->at[COLUMN_GAPS]], arena, item, err) : DCT_OK;
+}
+
+dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) {
+    table made = {0}, *t = &made;
+    dct_file file;
+    dct_status status = dct_file_open(&file, path, err);
+    if (status != DCT_OK) return status;
+    char *text = NULL;
+    if (file.bytes > MAX_FILE_BYTES)
+        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
+    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
+        status = dct_fail_memory(err, arena, "the problem");
+    if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
+    t->text = text;
+    t->n_text = file.bytes;
+    dct_file_close(&file);
+    if (status == DCT_OK) status = find_lines(t, arena, err);
+    if (status == DCT_OK) status = read_heading(t, err);
+    if (status != DCT_OK) return status;
+    if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
+    t->items = dct_arena_array(arena, t->n_lines - 1, sizeof *t->items);
+    if (t->items == NULL) return dct_fail_memory(err, arena, "the problem");
+    for (uint64_t i = 1; i < t->n_lines; i++) {
+        status = read_item(t, t->lines[i], arena, &t->items[i - 1], err);
+        if (status != DCT_OK) return status;
+    }
+    *out = made;
+    return DCT_OK;
+}
+
+static void write_text(dct_writer *w, const char *text) { dct_write_bytes(w, text, strlen(text)); }
+
+/* A line with its offset in place, or at the end when the heading had no such column. */
+static void write_item(dct_writer *w, const table *t, dct_str line, uint64_t offset) {
+    dct_str fields[MAX_COLUMNS];
+    char number[24];
+    split(line, fields);
+    snprintf(number, sizeof number, "%" PRIu64, offset);
+    for (uint32_t i = 0; i < t->n_columns; i++) {
+        if (i > 0) write_text(w, ",");
+        if (i == t->at[COLUMN_OFFSET]) write_text(w, number);
+        else dct_write_bytes(w, fields[i].ptr, fields[i].len);
+    }
+    if (t->at[COLUMN_OFFSET] == DCT_NONE) {
+        write_text(w, ",");
+        write_text(w, number);
+    }
+    write_text(w, "\n");
+}
+
+static void write_table(dct_writer *w, const table *t) {
+    dct_write_bytes(w, t->lines[0].ptr, t->lines[0].len);
+    write_text(w, t->at[COLUMN_OFFSET] == DCT_NONE ? ",offset\n" : "\n");
+    for (uint64_t i = 1; i < t->n_lines; i++) write_item(w, t, t->lines[i], t->items[i - 1].offset);
+}
+
+dct_status dct_pack_table_save(const dct_pack_table *t, const char *path, dct_arena *arena, dct_err *err) {
+    dct_writer measure = {.size = UINT64_MAX};
+    write_table(&measure, t);
+    dct_writer w = {.bytes = dct_arena_alloc(arena, measure.pos), .size = measure.pos};
+    if (w.bytes == NULL) return dct_fail_memory(err, arena, "the answer");
+    write_table(&w, t);
+    return dct_file_write_whole(path, w.bytes, w.pos, err);
+}
+
+dct_str dct_pack_table_id(const dct_pack_table *t, uint32_t item) {
+    dct_str fields[MAX_COLUMNS];
+    split(t->lines[item + 1], fields);
+    return fields[t->at[COLUMN_ID]];
+}

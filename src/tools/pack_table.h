@@ -1,0 +1,32 @@
+/* tools/pack_table: a packing problem as a CSV file; see pack_table.c for the format. */
+#ifndef DCT_TOOLS_PACK_TABLE_H
+#define DCT_TOOLS_PACK_TABLE_H
+
+#include "base/reader.h"
+#include "compile/compile.h"
+
+enum { DCT_PACK_COLUMNS = 10 };
+
+typedef struct dct_pack_table {
+    const char *text;                /* the whole file */
+    uint64_t n_text;
+    uint32_t n_columns;
+    uint32_t at[DCT_PACK_COLUMNS];   /* position of a column in a line, or DCT_NONE */
+    dct_str *lines;                  /* without line ends; [0] is the heading */
+    uint64_t n_lines;
+    dct_pack_item *items;            /* [n_lines - 1] */
+} dct_pack_table;
+
+dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) DCT_MUST_CHECK;
+
+/* The same file with the offsets of the items filled in. */
+dct_status dct_pack_table_save(const dct_pack_table *table, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+
+/* The name of an item, as the file has it. */
+dct_str dct_pack_table_id(const dct_pack_table *table, uint32_t item);
+
+/* The arena over time as a picture. */
+dct_status dct_pack_table_draw(const dct_pack_table *table, const dct_pack_result *result, const char *path, dct_arena *arena,
+                               dct_err *err) DCT_MUST_CHECK;
+
+#endif
