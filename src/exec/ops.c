@@ -18,7 +18,6 @@
 enum {
     PIECES_A_WORKER = 8,  /* so that a worker that lost its core holds the step up by little */
     PREFILL_TILES = 4,    /* a piece of a product on many rows: its tiles stay in the cache while rows pass */
-    PREFILL_ROWS = 64,    /* and the rows of one kernel call stay there too */
     LINE_FLOATS = 16,     /* floats in a cache line */
     MIN_LINES = 256,      /* of an elementwise piece */
     MAX_LINES = 1 << 20,  /* so that kernels can count its elements */
@@ -84,17 +83,12 @@ typedef struct output {
 static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, const float *bias, output to) {
     const dct_weight *w = weight_in(run, weight);
     const dct_value *x = value_in(run, 0);
-    uint64_t x_stride = dct_value_row_bytes(x);
-    uint32_t n = rows_of(run, x);
-    for (uint32_t row = 0; row < n; row += PREFILL_ROWS) {
-        dct_linear_args args = {
-            .type = w->type, .m = w->n_rows, .k = w->n_cols, .w = run->in[weight],
-            .x = (const char *)run->in[0] + row * x_stride, .x_stride = x_stride, .n = min_u32(n - row, PREFILL_ROWS),
-            .y = to.y + row * to.y_stride, .y_stride = to.y_stride, .first_row = to.first_row, .bias = bias,
-            .residual = to.residual == NULL ? NULL : to.residual + row * to.y_stride,
-        };
-        run->kernels->linear[w->type](&args, tiles.begin, tiles.end);
-    }
+    dct_linear_args args = {
+        .type = w->type, .m = w->n_rows, .k = w->n_cols, .w = run->in[weight],
+        .x = run->in[0], .x_stride = dct_value_row_bytes(x), .n = rows_of(run, x),
+        .y = to.y, .y_stride = to.y_stride, .first_row = to.first_row, .bias = bias, .residual = to.residual,
+    };
+    run->kernels->linear[w->type](&args, tiles.begin, tiles.end);
 }
 
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {

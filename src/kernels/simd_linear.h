@@ -302,7 +302,7 @@ V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_ar
 
 /* ---- several rows ---- */
 
-enum { CHUNK_HALVES = 8, BLOCK_ROWS = 60 };
+enum { CHUNK_HALVES = 8, BLOCK_ROWS = 90 }; /* rows: whole panels of any instruction set; 90 measured better than 60 */
 
 /* 256 columns of one tile, unpacked. */
 typedef struct chunk {
@@ -471,8 +471,11 @@ V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, u
         for (uint32_t tile = tile_begin; tile < tile_end; tile++) store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes));
         return;
     }
-    for (uint32_t row = 0; row < a->n; row += BLOCK_ROWS) {
-        uint32_t n = a->n - row < BLOCK_ROWS ? a->n - row : BLOCK_ROWS;
+    /* Blocks of nearly equal size, whole panels but for the last. */
+    const uint32_t n_blocks = (a->n + BLOCK_ROWS - 1) / BLOCK_ROWS, even = (a->n + n_blocks - 1) / n_blocks;
+    const uint32_t block = (even + V_LINEAR_ROWS - 1) / V_LINEAR_ROWS * V_LINEAR_ROWS;
+    for (uint32_t row = 0; row < a->n; row += block) {
+        uint32_t n = a->n - row < block ? a->n - row : block;
         for (uint32_t tile = tile_begin; tile < tile_end; tile += V_LINEAR_TILES) {
             uint32_t n_tiles = tile_end - tile < V_LINEAR_TILES ? tile_end - tile : V_LINEAR_TILES;
             tiles_times_rows(type, af, a, w + tile * tile_bytes, tile_bytes, tile, n_tiles, row, n);
