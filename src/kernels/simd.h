@@ -24,7 +24,7 @@ void dct_kernels_fill_neon(dct_kernels *table);        /* what every aarch64 has
 void dct_kernels_fill_neon_dot(dct_kernels *table);    /* and the byte dots of ARMv8.2 */
 #endif
 
-enum { DCT_SIMD_QUERIES = 4 }; /* queries that the vector attention handles together */
+enum { DCT_SIMD_QUERIES = 6 }; /* queries that the vector attention handles together */
 
 /* Scratch of the vector attention for one worker, for every instruction set: a query's scores of one part and two
  * accumulators, for DCT_SIMD_QUERIES queries. */

@@ -1,6 +1,6 @@
 /* kernels/simd_attn: attention over the caches of kernel.h, for any instruction set of simd16_*.h.
  *
- * Up to four queries of one KV head (heads of its group, and rows) go through a part of 1,024 positions together:
+ * Up to six queries of one KV head (heads of its group, and rows) go through a part of 1,024 positions together:
  *
  *     scores   K is stored by blocks of 16 positions, so a lane is a position and a score is one chain of fma over d;
  *              queries and blocks side by side hide its latency, and a block is converted to f32 once for all queries
@@ -55,12 +55,22 @@ V_INLINE v16f load_values(dct_dtype type, const char *values, uint64_t at, uint3
     }
 }
 
+/* Positions that are asked for ahead of those at hand: measured, docs/PERFORMANCE.md. */
+enum { K_AHEAD = 64, V_AHEAD = 24 };
+
+/* Asks for the line of which value `at`, the first of sixteen, is the first; other values are another's to ask for. It may lie behind the
+ * end of the cache. */
+V_INLINE void ask_for(dct_dtype type, const char *values, uint64_t at) {
+    const uint64_t begin = at * (type == DCT_TYPE_Q8_0 ? 1 : type == DCT_TYPE_F32 ? 4 : 2);
+    if (begin % 64 == 0) __builtin_prefetch((const void *)((uintptr_t)values + begin));
+}
+
 /* ---- scores ---- */
 
 /* q . k of n_blocks blocks from position p0 for n queries, into their scores. */
 V_INLINE void dots(dct_dtype type, uint32_t n, uint32_t n_blocks, const cache_head *k, uint32_t p0, const query *queries) {
     v16f s[N_QUERIES][V_ATTN_BLOCKS], scale[V_ATTN_BLOCKS], column[V_ATTN_BLOCKS];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (uint32_t i = 0; i < n; i++) {
 #pragma GCC unroll 4
         for (uint32_t b = 0; b < n_blocks; b++) s[i][b] = v16f_zero();
@@ -74,10 +84,11 @@ V_INLINE void dots(dct_dtype type, uint32_t n, uint32_t n_blocks, const cache_he
         for (uint32_t d = d0; d < d_end; d++) {
 #pragma GCC unroll 4
             for (uint32_t b = 0; b < n_blocks; b++) {
+                if (n_blocks == V_ATTN_BLOCKS) ask_for(type, k->values, dct_k_at(k->dim, p0 + 16 * b + K_AHEAD, d));
                 column[b] = load_values(type, k->values, dct_k_at(k->dim, p0 + 16 * b, d), 16);
                 if (type == DCT_TYPE_Q8_0) column[b] = v16f_mul(scale[b], column[b]);
             }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
             for (uint32_t i = 0; i < n; i++) {
                 v16f q = v16f_set1(queries[i].q[d]);
 #pragma GCC unroll 4
@@ -85,7 +96,7 @@ V_INLINE void dots(dct_dtype type, uint32_t n, uint32_t n_blocks, const cache_he
             }
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (uint32_t i = 0; i < n; i++) {
 #pragma GCC unroll 4
         for (uint32_t b = 0; b < n_blocks; b++) v16f_store(queries[i].scores + p0 % DCT_PART_POSITIONS + 16 * b, s[i][b]);
@@ -99,6 +110,7 @@ V_INLINE void dots_of_range(dct_dtype type, uint32_t n, const cache_head *k, uin
 }
 
 V_INLINE void scores_of_type(dct_dtype type, uint32_t n, const cache_head *k, uint32_t begin, uint32_t end, const query *queries) {
+    for (; n >= 6; n -= 6, queries += 6) dots_of_range(type, 6, k, begin, end, queries);
     for (; n >= 4; n -= 4, queries += 4) dots_of_range(type, 4, k, begin, end, queries);
     for (; n >= 2; n -= 2, queries += 2) dots_of_range(type, 2, k, begin, end, queries);
     if (n == 1) dots_of_range(type, 1, k, begin, end, queries);
@@ -154,7 +166,7 @@ V_INLINE void add_chunks(dct_dtype type, uint32_t n, uint32_t n_chunks, uint32_t
                          uint32_t end, const query *const queries[]) {
     v16f acc[N_QUERIES][V_ATTN_CHUNKS], value[V_ATTN_CHUNKS];
     const float *weights[N_QUERIES];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (uint32_t i = 0; i < n; i++) {
         weights[i] = queries[i]->scores + begin % DCT_PART_POSITIONS;
 #pragma GCC unroll 4
@@ -163,20 +175,21 @@ V_INLINE void add_chunks(dct_dtype type, uint32_t n, uint32_t n_chunks, uint32_t
     for (uint32_t p = begin; p < end; p++) {
 #pragma GCC unroll 4
         for (uint32_t c = 0; c < n_chunks; c++) {
+            ask_for(type, v->values, dct_v_at(v->dim, p + V_AHEAD, d + 16 * c));
             value[c] = load_values(type, v->values, dct_v_at(v->dim, p, d + 16 * c), width);
             if (type == DCT_TYPE_Q8_0) {
                 uint16_t scale = v->scales[dct_v_scale_at(v->dim, p, d + 16 * c)];
                 value[c] = v16f_mul(v16f_set1(dct_f32_of_f16(scale)), value[c]);
             }
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
         for (uint32_t i = 0; i < n; i++) {
             v16f e = v16f_set1(weights[i][p - begin]);
 #pragma GCC unroll 4
             for (uint32_t c = 0; c < n_chunks; c++) acc[i][c] = v16f_fma(e, value[c], acc[i][c]);
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (uint32_t i = 0; i < n; i++) {
 #pragma GCC unroll 4
         for (uint32_t c = 0; c < n_chunks; c++) v16f_store(queries[i]->a + d + 16 * c, acc[i][c]);
@@ -192,6 +205,7 @@ V_INLINE void add_rows(dct_dtype type, uint32_t n, const cache_head *v, uint32_t
 }
 
 V_INLINE void values_of_type(dct_dtype type, uint32_t n, const cache_head *v, uint32_t begin, uint32_t end, const query *const queries[]) {
+    for (; n >= 6; n -= 6, queries += 6) add_rows(type, 6, v, begin, end, queries);
     for (; n >= 4; n -= 4, queries += 4) add_rows(type, 4, v, begin, end, queries);
     for (; n >= 2; n -= 2, queries += 2) add_rows(type, 2, v, begin, end, queries);
     if (n == 1) add_rows(type, 1, v, begin, end, queries);

@@ -382,7 +382,7 @@ typedef struct attn_shape {
 
 static const attn_shape attn_shapes[] = {
     {1, 1, 64, 64, 16, 0, 1, 0, 0},            /* one position */
-    {12, 2, 128, 128, 100, 37, 4, 0, 0},       /* six heads a group: a batch of four and one of two */
+    {12, 2, 128, 128, 100, 37, 4, 0, 0},       /* six heads a group: a batch of six */
     {14, 2, 64, 64, 1100, 1020, 4, 0, 0},      /* seven; rows on both sides of a part's border */
     {3, 1, 96, 80, 2100, 2040, 9, 0, 0},       /* ragged elements, three parts, more rows than a batch */
     {8, 4, 256, 256, 300, 250, 2, 0, 50.0f},   /* softcap */
