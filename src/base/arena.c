@@ -27,7 +27,7 @@ void dct_arena_deinit(dct_arena *arena) {
         chunk = next;
     }
     arena->chunks = NULL;
-    arena->taken_bytes = 0;
+    arena->taken_bytes = arena->refused_bytes = 0;
 }
 
 /* A chunk that holds at least `bytes`; chunks grow with what was taken so far, so their number stays logarithmic. */
@@ -42,7 +42,10 @@ static dct_arena_chunk *add_chunk(dct_arena *arena, uint64_t bytes) {
     if (!dct_align_u64(want, 4096, &want)) return NULL;
     if (want > room) return NULL;
     dct_arena_chunk *chunk = dct_os_map((size_t)want);
-    if (chunk == NULL) return NULL;
+    if (chunk == NULL) {
+        arena->refused_bytes = want;
+        return NULL;
+    }
     chunk->bytes = want;
     chunk->used = sizeof *chunk;
     chunk->next = arena->chunks;
@@ -105,6 +108,7 @@ char *dct_arena_strndup(dct_arena *arena, const char *text, size_t n) {
 }
 
 dct_status dct_fail_memory(dct_err *err, const dct_arena *arena, const char *what) {
+    if (arena->refused_bytes != 0) return dct_os_fail_map(what, arena->refused_bytes, err);
     return dct_fail(err, DCT_NO_FIT, "no memory for %s (%llu bytes taken, limit %llu)", what,
                     (unsigned long long)arena->taken_bytes, (unsigned long long)arena->limit_bytes);
 }

@@ -2,7 +2,7 @@
  *
  * Everything that is worked out before the seal (model record, graph, plan) lives in one of these, so no code of ours
  * calls malloc and dropping the arena gives its pages back to the system at once. An arena has a byte limit: asking for
- * more returns NULL, which callers report as DCT_NO_FIT or DCT_BAD_FILE. Not thread-safe.
+ * more returns NULL, which callers report as DCT_NO_FIT or DCT_BAD_FILE; so does a system that gives no more (DCT_SYSTEM). Not thread-safe.
  */
 #ifndef DCT_BASE_ARENA_H
 #define DCT_BASE_ARENA_H
@@ -16,6 +16,7 @@ typedef struct dct_arena {
     uint64_t limit_bytes;    /* no more than this is ever taken from the system; 0 = no limit */
     uint64_t taken_bytes;    /* taken from the system now */
     uint64_t peak_bytes;     /* most that was ever taken */
+    uint64_t refused_bytes;  /* what the system refused last; 0: nothing */
     uint64_t n_allocs;       /* allocations so far */
     uint64_t fail_at;        /* tests: the allocation with this number (1, 2, ...) fails; 0 = never */
 } dct_arena;
@@ -38,7 +39,7 @@ void *dct_arena_grow(dct_arena *arena, void *old, uint64_t old_n, uint64_t new_n
 /* A NUL-terminated copy of n bytes. */
 char *dct_arena_strndup(dct_arena *arena, const char *text, size_t n) DCT_MUST_CHECK;
 
-/* The usual answer to a NULL from an arena. */
+/* The usual answer to a NULL from an arena: DCT_SYSTEM when the system refused, else DCT_NO_FIT. */
 dct_status dct_fail_memory(dct_err *err, const dct_arena *arena, const char *what);
 
 #endif

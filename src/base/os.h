@@ -38,6 +38,10 @@ dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err);
  * thread's stack is touched down to `stack_bytes`. */
 void dct_os_populate_process(size_t stack_bytes);
 
+/* For what could not be mapped: "the system refused N MiB for WHAT", with RLIMIT_AS and what is mapped already when that limit is
+ * the cause. Returns DCT_SYSTEM. */
+dct_status dct_os_fail_map(const char *what, uint64_t bytes, dct_err *err);
+
 /* Whether the main stack may grow to `stack_bytes` and a little more; the message names RLIMIT_STACK and both numbers. */
 dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) DCT_MUST_CHECK;
 
@@ -61,7 +65,7 @@ void dct_file_close(dct_file *file);
 /* Whether size and time of writing are what they were when it was opened. */
 bool dct_file_is_as_opened(const dct_file *file);
 
-/* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off". */
+/* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off", with the bytes that the file has and those it needs. */
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
 
 /* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees
@@ -76,6 +80,10 @@ dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) DCT_MUST_C
 dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_out_commit(dct_out *out, dct_err *err) DCT_MUST_CHECK; /* closes; on failure nothing is left behind */
 void dct_out_discard(dct_out *out);                                   /* closes and removes what was written */
+
+/* Removes what has been written of the file that was opened last, unless it is done. For a process that ends here and now; may be
+ * called by a signal handler. */
+void dct_out_abandon(void);
 
 /* The three in one. */
 dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;

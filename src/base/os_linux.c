@@ -48,6 +48,19 @@ dct_status dct_os_check_stack(size_t stack_bytes, dct_err *err) {
                     (unsigned long long)limit.rlim_cur, (unsigned long long)(stack_bytes + MARGIN));
 }
 
+dct_status dct_os_fail_map(const char *what, uint64_t bytes, dct_err *err) {
+    enum { MIB = 1024 * 1024 };
+    struct rlimit limit;
+    dct_mem_figures now;
+    dct_os_mem_figures(&now);
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        (bytes <= limit.rlim_cur && now.vm_size <= limit.rlim_cur - bytes))
+        return dct_fail(err, DCT_SYSTEM, "the system refused %.1f MiB for %s", (double)bytes / MIB, what);
+    return dct_fail(err, DCT_SYSTEM,
+                    "the system refused %.1f MiB for %s: RLIMIT_AS is %.1f MiB, %.1f MiB are mapped already (raise it with ulimit -v)",
+                    (double)bytes / MIB, what, (double)limit.rlim_cur / MIB, (double)now.vm_size / MIB);
+}
+
 dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err) {
     if (bytes == 0 || mlock(ptr, bytes) == 0) return DCT_OK;
     int why = errno;

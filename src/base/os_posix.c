@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,13 @@ void dct_file_close(dct_file *file) {
     file->fd = -1;
 }
 
+static dct_status fail_cut_off(const dct_file *file, uint64_t needed, dct_err *err) {
+    struct stat st;
+    uint64_t has = fstat(file->fd, &st) == 0 ? (uint64_t)st.st_size : file->bytes; /* it may have been cut since */
+    return dct_fail_at(err, DCT_BAD_FILE, has, "the file is cut off: it has %llu bytes, at least %llu are needed",
+                       (unsigned long long)has, (unsigned long long)needed);
+}
+
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err) {
     char *to = out;
     while (n > 0) {
@@ -121,13 +129,22 @@ dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, ui
         ssize_t got = pread(file->fd, to, want, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return dct_fail_at(err, DCT_SYSTEM, offset, "read failed: %s", strerror(errno));
-        if (got == 0)
-            return dct_fail_at(err, DCT_BAD_FILE, offset, "the file is cut off: %llu bytes missing", (unsigned long long)n);
+        if (got == 0) return fail_cut_off(file, offset + n, err);
         to += got;
         offset += (uint64_t)got;
         n -= (uint64_t)got;
     }
     return DCT_OK;
+}
+
+/* The file that was opened last and is not done. */
+static dct_out *_Atomic being_written;
+
+static void forget(dct_out *out) { (void)atomic_compare_exchange_strong(&being_written, &(dct_out *){out}, NULL); }
+
+void dct_out_abandon(void) {
+    const dct_out *out = atomic_load(&being_written);
+    if (out != NULL && !out->direct) unlink(out->temp_path);
 }
 
 dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
@@ -138,10 +155,13 @@ dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     int m = snprintf(out->temp_path, sizeof out->temp_path, "%.4000s.part%ld", out->final_path, (long)getpid());
     if (n < 0 || (size_t)n >= 4000 || m < 0) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
     out->direct = exists && !S_ISREG(st.st_mode);
+    atomic_store(&being_written, out); /* before there is a file, so that none is left behind by a signal in between */
     out->fd = open(out->direct ? out->final_path : out->temp_path,
                    out->direct ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out->fd < 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    return DCT_OK;
+    if (out->fd >= 0) return DCT_OK;
+    dct_status status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    forget(out);
+    return status;
 }
 
 dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_err *err) {
@@ -160,9 +180,9 @@ dct_status dct_out_commit(dct_out *out, dct_err *err) {
     int failed = close(out->fd);
     out->fd = -1;
     if (failed == 0 && !out->direct) failed = rename(out->temp_path, out->final_path);
-    if (failed == 0) return DCT_OK;
-    dct_status status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
-    dct_out_discard(out);
+    dct_status status = failed == 0 ? DCT_OK : dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
+    if (failed == 0) forget(out);
+    else dct_out_discard(out);
     return status;
 }
 
@@ -170,6 +190,7 @@ void dct_out_discard(dct_out *out) {
     if (out->fd >= 0) close(out->fd);
     out->fd = -1;
     if (!out->direct) unlink(out->temp_path);
+    forget(out);
 }
 
 dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) {

@@ -36,7 +36,7 @@ struct dct_dynamic {
 
 static dct_status allocate(tensor *t, uint64_t bytes, dct_err *err) {
     t->raw = malloc((size_t)bytes + LINE);
-    if (t->raw == NULL) return dct_fail(err, DCT_NO_FIT, "no memory for a tensor of %llu bytes", (unsigned long long)bytes);
+    if (t->raw == NULL) return dct_os_fail_map("a tensor", bytes, err);
     t->at = (void *)(((uintptr_t)t->raw + LINE - 1) & ~(uintptr_t)(LINE - 1));
     return DCT_OK;
 }

@@ -9,7 +9,7 @@ dctms_status dctms_model_open(const char *path, dctms_model **model, dctms_error
     if (path == NULL || model == NULL) return dct_give(dct_fail(&why, DCT_USAGE, "no path of a model"), &why, err);
     size_t path_bytes = strlen(path) + 1;
     dctms_model *m = dct_os_map(sizeof *m + path_bytes);
-    if (m == NULL) return dct_give(dct_fail(&why, DCT_NO_FIT, "no memory for a model handle"), &why, err);
+    if (m == NULL) return dct_give(dct_fail(&why, DCT_SYSTEM, "no memory for a model handle"), &why, err);
     m->map_bytes = sizeof *m + path_bytes;
     memcpy(m->path, path, path_bytes);
     dct_arena_init(&m->arena, 0);

@@ -76,14 +76,14 @@ static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p,
 /* One of the paths is "". */
 static dct_status new_plan(const char *model_path, const char *path, dctms_plan **out, dct_err *err) {
     dctms_plan *plan = dct_os_map(sizeof *plan);
-    if (plan == NULL) return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
+    if (plan == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for a plan handle");
     dct_arena_init(&plan->arena, 0);
     atomic_init(&plan->owners, 1);
     plan->model_path = dct_arena_strndup(&plan->arena, model_path, strlen(model_path));
     plan->path = dct_arena_strndup(&plan->arena, path, strlen(path));
     if (plan->model_path == NULL || plan->path == NULL) {
         dctms_plan_free(plan);
-        return dct_fail(err, DCT_NO_FIT, "no memory for a plan handle");
+        return dct_fail(err, DCT_SYSTEM, "no memory for a plan handle");
     }
     *out = plan;
     return DCT_OK;
@@ -202,11 +202,13 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     return status;
 }
 
-/* What the defect means, before where it was found. */
+/* What the defect means, before where it was found; unless the message says it already. */
 static void explain(dct_defect code, dct_err *why) {
+    const char *text = dct_defect_text(code);
     char where[sizeof why->message];
+    if (strncmp(why->message, text, strlen(text)) == 0) return;
     memcpy(where, why->message, sizeof where);
-    dct_fail(why, DCT_BAD_FILE, "%s: %.250s", dct_defect_text(code), where);
+    dct_fail(why, DCT_BAD_FILE, "%s: %.250s", text, where);
 }
 
 dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err) {

@@ -6,6 +6,7 @@
  * The header is dropped before weights and caches are mapped and anything is populated, so the two never stand together and
  * the peak of the process is M_max. Everything that may fail for want of memory happens here.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -100,7 +101,7 @@ static dct_status reserve(const dct_plan *plan, char **base, uint64_t *hole_byte
     *hole_bytes = 0;
     *base = dct_os_map_aligned(bytes, HUGE_PAGE);
     if (*base != NULL) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB", (double)bytes / 1048576);
+    return dct_os_fail_map("the reservation", bytes, err);
 }
 
 static void release(const dct_plan *plan, char *base, uint64_t hole_bytes) {
@@ -108,9 +109,11 @@ static void release(const dct_plan *plan, char *base, uint64_t hole_bytes) {
 }
 
 static dct_status reserve_late(dctms_session *s, dct_err *err) {
-    if (s->hole_bytes != 0 && !dct_os_map_at(s->base, (size_t)s->hole_bytes))
-        return dct_fail(err, DCT_NO_FIT, "the system refused a reservation of %.1f MiB",
-                        (double)s->plan->reserve_bytes / 1048576);
+    if (s->hole_bytes != 0 && !dct_os_map_at(s->base, (size_t)s->hole_bytes)) {
+        char what[64];
+        snprintf(what, sizeof what, "the weights in a reservation of %.1f MiB", (double)s->plan->reserve_bytes / 1048576);
+        return dct_os_fail_map(what, s->hole_bytes, err);
+    }
     s->hole_bytes = 0;
     (void)dct_os_want_huge_pages(s->base, (size_t)s->plan->reserve_bytes);
     return DCT_OK;
@@ -393,8 +396,10 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     if (params != NULL) dct_take_params(&o.params, sizeof o.params, params, params->struct_bytes);
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
-    if (model->model.data_missing)
-        return dct_give(dct_fail(&why, DCT_BAD_FILE, "%s: the weights are missing", model->model.path), &why, err);
+    status = dct_model_need_data(&model->model, &why);
+    if (status != DCT_OK) return dct_give_of_file(status, model->model.path, &why, err);
+    if (o.params.whole_process) status = dct_os_check_stack(DCT_MAIN_STACK, &why); /* which opening touches to its end */
+    if (status != DCT_OK) return dct_give(status, &why, err);
     dct_arena_init(&o.work, 0);
     dct_arena_init(&o.late, 0);
     o.loader.model = &model->model;

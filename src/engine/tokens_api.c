@@ -13,7 +13,7 @@ static dct_status open_tables(const dctms_model *m, dctms_tokenizer **out, dct_e
     if (status != DCT_OK) goto out;
     t = dct_os_map((size_t)(header + bytes));
     if (t == NULL) {
-        status = dct_fail(err, DCT_NO_FIT, "no memory for %llu bytes of token tables", (unsigned long long)bytes);
+        status = dct_os_fail_map("the token tables", header + bytes, err);
         goto out;
     }
     t->map = t;
@@ -43,7 +43,7 @@ dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n
     uint64_t need = dct_tokenizer_scratch_bytes(t->tables, n_text), n_ids = 0;
     bool is_own = need > t->scratch_bytes;
     void *scratch = is_own ? dct_os_map((size_t)need) : t->scratch;
-    if (scratch == NULL) return dct_give(dct_fail(&why, DCT_NO_FIT, "no memory to tokenize %zu bytes", n_text), &why, err);
+    if (scratch == NULL) return dct_give(dct_os_fail_map("the tokens of a text", need, &why), &why, err);
     dct_status status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids,
                                              &why);
     if (is_own) dct_os_unmap(scratch, (size_t)need);

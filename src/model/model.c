@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -118,6 +119,46 @@ dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tenso
     case DCT_FORM_COMPUTED: memcpy(out, (const char *)tensor->values + from, n); return DCT_OK;
     default: return read_plain(model, tensor, from, out, n, err);
     }
+}
+
+/* The three places where an affine tensor's data may lie, or the one that others have; returns how many. `bytes`: how long each. */
+static uint32_t places_of(const dct_tensor *t, dct_place_in_file at[3], uint64_t bytes[3]) {
+    at[0] = (dct_place_in_file){t->part, t->offset};
+    bytes[0] = t->form == DCT_FORM_NORM ? t->n_elems * dct_dtype_block_bytes(t->stored) : t->bytes;
+    if (t->form == DCT_FORM_COMPUTED) return 0;
+    if (t->form != DCT_FORM_AFFINE) return 1;
+    uint64_t n_blocks = t->bytes / dct_dtype_block_bytes(t->type);
+    at[1] = t->more[0];
+    at[2] = t->more[1];
+    bytes[1] = bytes[2] = n_blocks * dct_dtype_block_bytes(dct_dtype_affine(t->type)->scale);
+    bytes[0] = t->bytes - bytes[1] - bytes[2];
+    return 3;
+}
+
+/* Of the first part that is cut off: the tensor where it ends, and the bytes that all of its tensors need. */
+dct_status dct_model_need_data(const dct_model *model, dct_err *err) {
+    if (!model->data_missing) return DCT_OK;
+    const dct_tensor *first = NULL;
+    dct_place_in_file begin = {UINT32_MAX, UINT64_MAX}, at[3];
+    uint64_t n = 0, needed = 0, bytes[3];
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        for (uint32_t k = 0, n_places = places_of(&model->tensors[i], at, bytes); k < n_places; k++) {
+            if (at[k].offset + bytes[k] <= model->files[at[k].part].bytes || at[k].part > begin.part) continue;
+            if (at[k].part < begin.part) needed = 0;
+            if (at[k].offset + bytes[k] > needed) needed = at[k].offset + bytes[k];
+            if (at[k].part == begin.part && at[k].offset >= begin.offset) continue;
+            first = &model->tensors[i];
+            begin = at[k];
+            n = bytes[k];
+        }
+    }
+    if (first == NULL) return dct_fail(err, DCT_BAD_FILE, "the weights are missing");
+    char part[48] = "";
+    if (model->n_parts > 1) snprintf(part, sizeof part, "part %u of %u: ", begin.part + 1, model->n_parts);
+    return dct_fail(err, DCT_BAD_FILE,
+                    "%sthe weights are cut off in tensor '%s' (bytes %llu to %llu): the file has %llu bytes, %llu are needed", part,
+                    dct_gguf_quote(first->name).text, (unsigned long long)begin.offset, (unsigned long long)(begin.offset + n),
+                    (unsigned long long)model->files[begin.part].bytes, (unsigned long long)needed);
 }
 
 dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) {
