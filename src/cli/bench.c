@@ -176,8 +176,9 @@ static void follow_parent(pid_t parent) {
 static int exit_code_of(int status) {
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     int number = WTERMSIG(status);
-    if (number != SIGINT && number != SIGTERM) cli_note("dctms: the session was ended by signal %d\n", number);
-    return number == SIGINT || number == SIGTERM ? 128 + number : DCT_SYSTEM;
+    if (number == SIGINT || number == SIGTERM || number == SIGHUP) return 128 + number;
+    cli_note("dctms: the session was ended by signal %d\n", number);
+    return DCT_SYSTEM;
 }
 
 /* The job in a process of its own. */

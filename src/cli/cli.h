@@ -83,6 +83,7 @@ void cli_out(void *where, const char *text, size_t n);    /* a dctms_write_fn: N
 void cli_print(const char *format, ...) DCT_PRINTF(1, 2); /* stdout, buffered */
 void cli_note(const char *format, ...) DCT_PRINTF(1, 2);  /* stderr, at once */
 void cli_flush(void);                                     /* stdout; exits with 5 when it cannot be written */
+enum { CLI_NO_READER = 141 }; /* its exit code, without a word, when stdout is a pipe that nobody reads: as after SIGPIPE */
 #define CLI_STDERR ((void *)2)
 
 /* "dctms: message" on stderr; returns the code to exit with. */

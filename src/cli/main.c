@@ -1,4 +1,5 @@
 /* dctms: the command. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,30 @@ bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     return true;
 }
 
-int main(int argc, char **argv) {
+/* ---- signals ---- */
+
+/* Ends the process as the signal does, but no file half written stays behind. */
+static void end_by_signal(int number) {
+    dct_out_abandon();
+    raise(number); /* its action is the default again */
+}
+
+/* A pipe that nobody reads and a file that may not grow are errors of write, which say what they are. A signal that is ignored
+ * (nohup, a shell's background) stays so. */
+static void set_signals(void) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction action;
+        if (sigaction(ends[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+        action = (struct sigaction){.sa_handler = end_by_signal, .sa_flags = SA_RESETHAND};
+        sigemptyset(&action.sa_mask);
+        sigaction(ends[i], &action, NULL);
+    }
+}
+
+static int obey(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         cli_help(argc > 2 ? argv[2] : NULL);
         cli_flush();
@@ -102,4 +126,11 @@ int main(int argc, char **argv) {
         return code;
     }
     return DCT_BUG;
+}
+
+/* The least that any verb needs; sessions ask for more when they open. Before anything has a large frame. */
+int main(int argc, char **argv) {
+    dct_err err;
+    set_signals();
+    return dct_os_check_stack(0, &err) == DCT_OK ? obey(argc, argv) : cli_fail_err(&err);
 }

@@ -366,7 +366,8 @@ void cli_help(const char *verb) {
         }
         cli_print(
             "\n  dctms VERB --help lists the flags of a verb. No MODEL: the built-in one.\n"
-            "  Exit codes: 0 done, 1 usage, 2 bad file, 3 does not fit, 4 a bound was exceeded, 5 the system refused, 70 bug.\n");
+            "  Exit codes: 0 done, 1 usage, 2 bad file, 3 does not fit, 4 a bound was exceeded, 5 the system refused, 70 bug,\n"
+            "  128 + N after signal N (141: nobody reads the output).\n");
         return;
     }
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {

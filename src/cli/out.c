@@ -25,7 +25,10 @@ void cli_flush(void) {
     size_t n = out_used;
     out_used = 0;
     if (write_all(1, out_buffer, n)) return;
-    if (errno != EPIPE) cli_note("dctms: cannot write to standard output: %s\n", strerror(errno));
+    int why = errno;
+    dct_out_abandon();
+    if (why == EPIPE) _exit(CLI_NO_READER);
+    cli_note("dctms: cannot write to standard output: %s\n", strerror(why));
     _exit(DCT_SYSTEM);
 }
 

@@ -24,13 +24,14 @@ static history talk;
 
 /* ---- signals ---- */
 
-/* SIGINT stops what runs; a chat goes on after it. SIGTERM ends the command. Each has a flag, so that neither hides the other. */
+/* SIGINT stops what runs; a chat goes on after it. SIGTERM and SIGHUP end the command. Each has a flag, so that none hides the
+ * other. */
 static dctms_session *volatile running; /* while a turn runs */
-static volatile sig_atomic_t int_seen, term_seen;
+static volatile sig_atomic_t int_seen, end_seen; /* end_seen: the number of the signal */
 
 static void on_signal(int number) {
-    if (number == SIGTERM) term_seen = 1;
-    else int_seen = 1;
+    if (number == SIGINT) int_seen = 1;
+    else end_seen = number;
     if (running != NULL) dctms_session_interrupt(running);
 }
 
@@ -40,15 +41,16 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup */
 }
 
-static bool is_signalled(void) { return int_seen || term_seen; }
+static bool is_signalled(void) { return int_seen || end_seen; }
 
 /* The only place where a signal becomes an exit code. */
 static int exit_code(int code) {
     if (code != 0 && code != DCT_INTERRUPTED) return code;
-    return term_seen ? 143 : int_seen ? DCT_INTERRUPTED : code;
+    return end_seen ? 128 + end_seen : int_seen ? DCT_INTERRUPTED : code;
 }
 
 static void begin_turn(dctms_session *session) { running = session; }
@@ -259,6 +261,7 @@ static bool read_line(char *line, size_t cap, uint64_t *n) {
     sigemptyset(&ours);
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
     sigprocmask(SIG_BLOCK, &ours, &before);
     *n = 0;
     bool ended = false, whole = false;
@@ -327,7 +330,7 @@ static bool take_message(dctms_session *session, uint64_t n) {
 /* A turn: the user's message is there, the answer is added to it. What cannot be answered is dropped, and the session lives. */
 static dctms_status answer_message(dctms_session *session, const cli_options *o, dctms_result *result, dctms_error *err) {
     dctms_status status = take_turn(session, o, NULL, 0, true, result, err);
-    if (term_seen) return status;
+    if (end_seen) return status;
     int_seen = 0; /* it stopped this turn and nothing else */
     if (status == DCTMS_BOUND || status == DCTMS_INTERRUPTED) {
         cli_note("dctms: %s%s\n", err->message, status == DCTMS_BOUND ? "; /clear forgets the conversation" : "");
@@ -347,7 +350,7 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     dctms_error err;
     outcome out = {0};
     cli_note("Chat: /help lists the commands, Ctrl-D ends, Ctrl-C stops an answer.\n");
-    for (bool answered = false; !term_seen && !(answered && o->single_turn);) {
+    for (bool answered = false; !end_seen && !(answered && o->single_turn);) {
         uint64_t n;
         cli_note("\n> ");
         if (!read_line(free_text(&talk), free_bytes(&talk), &n)) break;
@@ -364,7 +367,7 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
             if (dctms_session_rewind(session, 0, &err) != DCTMS_OK) return cli_fail(&err);
         } else if (take_message(session, n)) {
             dctms_status status = answer_message(session, o, &out.result, &err);
-            if (status != DCTMS_OK && !term_seen) return cli_fail(&err);
+            if (status != DCTMS_OK && !end_seen) return cli_fail(&err);
             answered = true;
         }
     }

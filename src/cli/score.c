@@ -5,12 +5,9 @@
  *
  * A file of saved logits: "DCTLOGIT", u32 rows, u32 vocabulary, then f32 rows, little-endian; row i follows token i of the text.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/os.h"
 #include "cli/cli.h"
@@ -22,7 +19,8 @@ typedef struct scorer {
     dctms_session *session;
     const dctms_token *ids;
     uint32_t n, n_vocab;
-    int save;           /* file to write logits to, or -1 */
+    bool saves;         /* logits to a file, which is not done */
+    dct_out save;
     dct_file base;      /* saved logits to compare with; fd -1: none */
     const char *base_path;
     double nll, kl, kl_max;
@@ -41,18 +39,6 @@ static uint32_t arg_max(const float *row, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++) best = row[i] > row[best] ? i : best;
     return best;
-}
-
-static bool write_whole(int fd, const void *bytes, size_t n) {
-    const char *from = bytes;
-    while (n > 0) {
-        ssize_t put = write(fd, from, n);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        from += put;
-        n -= (size_t)put;
-    }
-    return true;
 }
 
 /* A pass over a saved row, a piece at a time: `take` sees elements first .. first + n. */
@@ -122,8 +108,8 @@ static dct_status take_row(scorer *s, uint32_t i, const float *row, dct_err *err
         s->nll += norm - row[s->ids[i + 1]];
         s->n_scored++;
     }
-    if (s->save >= 0 && !write_whole(s->save, row, s->n_vocab * sizeof(float)))
-        return dct_fail(err, DCT_SYSTEM, "cannot save logits: %s", strerror(errno));
+    dct_status status = s->saves ? dct_out_write(&s->save, row, s->n_vocab * sizeof(float), err) : DCT_OK;
+    if (status != DCT_OK) return status;
     return s->base.fd >= 0 ? compare_row(s, i, row, norm, err) : DCT_OK;
 }
 
@@ -137,28 +123,41 @@ static int open_base(scorer *s, const char *path) {
     memcpy(&rows, head + 8, 4);
     memcpy(&vocab, head + 12, 4);
     s->base_path = path;
-    if (memcmp(head, magic, 8) == 0 && vocab == s->n_vocab && rows == s->n) return 0;
-    if (memcmp(head, magic, 8) != 0) dct_fail(&err, DCT_BAD_FILE, "no file of saved logits");
+    uint64_t needed = HEAD_BYTES + (uint64_t)s->n * s->n_vocab * sizeof(float);
+    bool is_ours = memcmp(head, magic, 8) == 0 && vocab == s->n_vocab && rows == s->n;
+    if (is_ours && s->base.bytes >= needed) return 0;
+    if (is_ours)
+        dct_fail(&err, DCT_BAD_FILE, "the file is cut off: it has %llu bytes, %llu are needed", (unsigned long long)s->base.bytes,
+                 (unsigned long long)needed);
+    else if (memcmp(head, magic, 8) != 0) dct_fail(&err, DCT_BAD_FILE, "no file of saved logits");
     else
         dct_fail(&err, DCT_BAD_FILE, "logits of another text: it has %u rows of %u, this one %u of %u", rows, vocab, s->n,
                  s->n_vocab);
     return cli_fail_file(path, &err);
 }
 
-static int open_files(scorer *s, const cli_options *o) {
+/* It has its name when it is whole. */
+static int begin_save(scorer *s, const char *path) {
     dct_err err;
-    if (o->save_logits != NULL) {
-        s->save = open(o->save_logits, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        char head[HEAD_BYTES];
-        memcpy(head, magic, 8);
-        memcpy(head + 8, &s->n, 4);
-        memcpy(head + 12, &s->n_vocab, 4);
-        if (s->save < 0 || !write_whole(s->save, head, sizeof head)) {
-            dct_fail(&err, DCT_SYSTEM, "%s: %s", o->save_logits, strerror(errno));
-            return cli_fail_err(&err);
-        }
-    }
-    return o->kl_base != NULL ? open_base(s, o->kl_base) : 0;
+    char head[HEAD_BYTES];
+    memcpy(head, magic, 8);
+    memcpy(head + 8, &s->n, 4);
+    memcpy(head + 12, &s->n_vocab, 4);
+    if (dct_out_open(&s->save, path, &err) != DCT_OK) return cli_fail_err(&err);
+    s->saves = true;
+    return dct_out_write(&s->save, head, sizeof head, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+static int finish_save(scorer *s) {
+    dct_err err;
+    if (!s->saves) return 0;
+    s->saves = false;
+    return dct_out_commit(&s->save, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+static int open_files(scorer *s, const cli_options *o) {
+    int code = o->kl_base != NULL ? open_base(s, o->kl_base) : 0;
+    return code == 0 && o->save_logits != NULL ? begin_save(s, o->save_logits) : code;
 }
 
 static int score_text(scorer *s, uint32_t chunk) {
@@ -290,6 +289,7 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(s->session);
     code = score_text(s, chunk);
+    if (code == 0) code = finish_save(s);
     calls = cli_heap_calls() - calls;
     dctms_session_memory(s->session, &memory);
     if (code != 0) return code;
@@ -307,12 +307,12 @@ int cli_score(const cli_options *o) {
     dctms_model *model;
     dctms_plan_info info;
     id_list ids = {0};
-    scorer s = {.save = -1, .base = {.fd = -1}};
+    scorer s = {.base = {.fd = -1}};
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
     int code = read_ids(o, model, &ids);
     if (code == 0) code = open_session(o, &modes, model, &ids, &s, &info);
     if (code == 0) code = run_sealed(&s, o, &modes, info.ubatch);
-    if (s.save >= 0 && close(s.save) != 0 && code == 0) code = DCT_SYSTEM;
+    if (s.saves) dct_out_discard(&s.save);
     dct_file_close(&s.base);
     dctms_session_free(s.session);
     dct_os_unmap(ids.at, ids.map_bytes);

@@ -3,7 +3,8 @@
  *   table of cases     code, the first words of stderr, something that stdout holds
  *   JSON               keys and types are the contract of DESIGN §6; regions and items add up
  *   the run line       no malloc, no page fault after ready, and VmHWM within M_max, whatever the mode
- *   signals            130 and 143 from every place where the command can be, and a chat that survives Ctrl-C
+ *   limits             each is named, and nothing crashes or stays half written
+ *   signals            129, 130 and 143 from every place where the command can be, and a chat that survives Ctrl-C
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,6 +42,14 @@ typedef struct child {
     size_t n[2];
 } child;
 
+/* A limit of the next process that is started; none when its value is 0. */
+static struct {
+    int resource;
+    rlim_t value;
+} limit;
+
+static bool nobody_reads; /* stdout of the next process */
+
 /* `line` is cut at blanks; $M stands for the model's path, $W for the beginning of a path to write to. */
 static child start(const char *line) {
     static char store[8192];
@@ -55,9 +65,11 @@ static child start(const char *line) {
         n++;
     }
     assert_true(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
+    if (nobody_reads) close(out[0]);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        if (limit.value != 0) setrlimit(limit.resource, &(struct rlimit){limit.value, limit.value});
         dup2(in[0], 0);
         dup2(out[1], 1);
         dup2(err[1], 2);
@@ -67,7 +79,7 @@ static child start(const char *line) {
     close(in[0]);
     close(out[1]);
     close(err[1]);
-    child c = {.pid = pid, .in = in[1], .out = out[0], .err = err[0]};
+    child c = {.pid = pid, .in = in[1], .out = nobody_reads ? -1 : out[0], .err = err[0]};
     for (int i = 0; i < 2; i++) c.text[i] = calloc(1, OUT_BYTES);
     return c;
 }
@@ -155,6 +167,7 @@ static int make_files(void **state) {
     char *bytes = read_whole(MODEL, &n);
     write_whole("cut.gguf", bytes, n / 2);
     write_whole("short.gguf", bytes, 100);
+    write_whole("last.gguf", bytes, n - 1);
     char *other = malloc(n);
     memcpy(other, bytes, n);
     replace_all(other, n, "tokenizer.chat_template", "tokenizer.chat_wemplate");
@@ -195,7 +208,7 @@ static int make_files(void **state) {
 static int remove_files(void **state) {
     (void)state;
     static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
-                                        "alien.gguf", "mute.gguf", "cut.logits", "logits", "plan", "svg"};
+                                        "alien.gguf", "mute.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s%s", WORK, names[i]);
@@ -262,7 +275,8 @@ static const command_case cases[] = {
     /* 2 */
     {"plan $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
     {"plan $Wshort.gguf", "", 2, "dctms: " WORK "short.gguf: ", NULL},
-    {"run $Wcut.gguf -p x", "", 2, "dctms: " WORK "cut.gguf: ", NULL},
+    {"run $Wcut.gguf -p x", "", 2, "dctms: " WORK "cut.gguf: the weights are cut off in tensor '", NULL},
+    {"run $Wlast.gguf -p x", "", 2, "dctms: " WORK "last.gguf: the weights are cut off in tensor 'output_norm.weight' (bytes 5569504 to 5570528): the file has 5570527 bytes, 5570528 are needed", NULL},
     {"score $Wcut.gguf -f $Wfew.txt", "", 2, "dctms: " WORK "cut.gguf: ", NULL},
     {"plan $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
     {"inspect $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a GGUF file", NULL},
@@ -272,7 +286,7 @@ static const command_case cases[] = {
     {"tokenize $Wmute.gguf -p x", "", 2, "dctms: " WORK "mute.gguf: ", NULL},
     {"plan $Wmute.gguf", "", 2, "dctms: " WORK "mute.gguf: ", NULL},
     {"verify $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a plan file", NULL},
-    {"verify $Wplan $Wplain.gguf", "", 2, "dctms: " WORK "plan: MODEL_MISMATCH: ", NULL},
+    {"verify $Wplan $Wplain.gguf", "", 2, "dctms: " WORK "plan: MODEL_MISMATCH: the plan was made for another model (", NULL},
     {"run $Wplain.gguf -p x --plan $Wplan", "", 2, "dctms: " WORK "plan: the plan was made for another model", NULL},
     {"run $M -p x --plan $Wbig.txt", "", 2, "dctms: " WORK "big.txt: not a plan file", NULL},
     {"run $M -f $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
@@ -280,7 +294,7 @@ static const command_case cases[] = {
     {"score $M -f $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
     {"score $M -f $Wfew.txt --kl $Wbig.txt", "", 2, "dctms: " WORK "big.txt: no file of saved logits", NULL},
     {"score $M -f $Wfew.txt --kl $Wshort.gguf", "", 2, "dctms: " WORK "short.gguf: ", NULL},
-    {"score $M -f $Wfew.txt --kl $Wcut.logits", "", 2, "dctms: " WORK "cut.logits: the file is cut off", NULL},
+    {"score $M -f $Wfew.txt --kl $Wcut.logits", "", 2, "dctms: " WORK "cut.logits: the file is cut off: it has 20 bytes, 61456 are needed", NULL},
     {"pack $Wbig.txt", "", 2, "dctms: " WORK "big.txt: ", NULL},
     /* 3 */
     {"plan $M --memory-budget 1M", "", 3, "dctms: ", NULL},
@@ -312,6 +326,64 @@ static void a_full_disk_is_reported(void **state) {
     (void)state;
     int code = system(COMMAND " --help >/dev/full 2>/dev/null");
     assert_int_equal(WEXITSTATUS(code), 5);
+}
+
+static bool is_there(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s%s", WORK, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The name under which a child builds a file. */
+static const char *part_of(const char *name, pid_t pid) {
+    static char part[128];
+    snprintf(part, sizeof part, "%s.part%ld", name, (long)pid);
+    return part;
+}
+
+/* The child's refusal under a limit: code 5 and words of its message. */
+static void check_limit(int resource, rlim_t value, const char *line, const char *words) {
+    limit.resource = resource;
+    limit.value = value;
+    child c = start(line);
+    limit.value = 0;
+    expect_code(&c, line, 5);
+    if (strstr(c.text[1], words) == NULL) fail_msg("dctms %s: stderr is '%s'", line, c.text[1]);
+    if (is_there(part_of("limited", c.pid)) || is_there("limited")) fail_msg("dctms %s: left a file", line);
+    drop(&c);
+}
+
+/* 5: what the system's limits forbid; each is named, and nothing crashes or stays half written. */
+static void limits_are_reported(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    static const char *const sessions[] = {"run $M -q -p hi -c 128 -n 4 -t 1", "score $M -f $Wfew.txt -t 1",
+                                           "bench $M -p 8 -n 4 -r 1 --no-roofline -t 1"};
+    static const rlim_t stacks[] = {32, 64, 128, 256, 512, 640};
+    for (size_t i = 0; i < sizeof sessions / sizeof *sessions; i++)
+        for (size_t k = 0; k < sizeof stacks / sizeof *stacks; k++)
+            check_limit(RLIMIT_STACK, stacks[k] * 1024, sessions[i], "dctms: the stack may not grow enough: RLIMIT_STACK is ");
+    check_limit(RLIMIT_FSIZE, 50 * 1024, "synth tiny-llama -o $Wlimited", "dctms: cannot write " WORK "limited: File too large");
+    check_limit(RLIMIT_FSIZE, 20 * 1024, "score $M -f $Wfew.txt --save-logits $Wlimited",
+                "dctms: cannot write " WORK "limited: File too large");
+    check_limit(RLIMIT_AS, 20 << 20, "run $M -q -p hi -c 8192 -n 4 -t 1", ": RLIMIT_AS is 20.0 MiB, ");
+}
+
+/* 141: a reader that has gone ends any verb the same way, and without a word. */
+static void a_closed_pipe_ends_quietly(void **state) {
+    (void)state;
+    static const char *const lines[] = {"plan $M", "inspect $M", "run $M -p hi -c 128 -n 4 -q", "score $M -f $Wfew.txt",
+                                        "bench $M -p 8,16 -n 4 -r 1 --no-roofline", "--help"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        nobody_reads = true;
+        child c = start(lines[i]);
+        nobody_reads = false;
+        expect_code(&c, lines[i], 141);
+        if (strstr(c.text[1], "dctms:") != NULL) fail_msg("dctms %s: stderr is '%s'", lines[i], c.text[1]);
+        drop(&c);
+    }
 }
 
 /* ---- JSON ---- */
@@ -542,10 +614,36 @@ static void signal_in_answer(int number, int code) {
 
 static void signals_end_a_run(void **state) {
     (void)state;
+    signal_in_prompt(SIGHUP, 129);
+    signal_in_answer(SIGHUP, 129);
     signal_in_prompt(SIGINT, 130);
     signal_in_prompt(SIGTERM, 143);
     signal_in_answer(SIGINT, 130);
     signal_in_answer(SIGTERM, 143);
+}
+
+/* Whatever ends it, a file that is being written does not stay; a signal that was ignored before goes on being so. */
+static void signals_leave_no_file(void **state) {
+    (void)state;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        child c = start("synth qwen2.5-0.5b --type Q4_K_M -t 1 -o $Wlimited");
+        for (int k = 0; k < 5000 && !is_there(part_of("limited", c.pid)); k++) pause_ms(2);
+        assert_true(is_there(part_of("limited", c.pid)));
+        kill(c.pid, numbers[i]);
+        expect_code(&c, "synth, in its data", 1000 + numbers[i]);
+        assert_false(is_there(part_of("limited", c.pid)));
+        assert_false(is_there("limited"));
+        drop(&c);
+    }
+    signal(SIGHUP, SIG_IGN);
+    child c = start("run $M -c 128 -n 4 -q");
+    signal(SIGHUP, SIG_DFL);
+    pause_ms(300);
+    kill(c.pid, SIGHUP);
+    say(&c, "hello");
+    expect_code(&c, "run, with SIGHUP ignored", 0);
+    drop(&c);
 }
 
 static const char chat_line[] = "run $M -c 8192 -n 8000 --ignore-eos --temp 0 -cnv";
@@ -563,6 +661,7 @@ static void signals_end_a_chat(void **state) {
     (void)state;
     chat_ends_at_its_prompt(SIGINT, 130);
     chat_ends_at_its_prompt(SIGTERM, 143);
+    chat_ends_at_its_prompt(SIGHUP, 129);
     child c = start(chat_line);
     say(&c, "hello\n");
     take_until(&c, 0, " ");
@@ -605,6 +704,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_answers_as_stated),
         cmocka_unit_test(a_full_disk_is_reported),
+        cmocka_unit_test(limits_are_reported),
+        cmocka_unit_test(a_closed_pipe_ends_quietly),
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
         cmocka_unit_test(nothing_is_obtained_after_ready),
@@ -613,6 +714,7 @@ int main(void) {
         cmocka_unit_test(a_chat_knows_its_commands),
         cmocka_unit_test(a_chat_takes_long_lines),
         cmocka_unit_test(signals_end_a_run),
+        cmocka_unit_test(signals_leave_no_file),
         cmocka_unit_test(signals_end_a_chat),
         cmocka_unit_test(a_chat_survives_ctrl_c),
     };
