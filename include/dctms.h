@@ -175,7 +175,8 @@ DCTMS_API dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err);
 DCTMS_API uint32_t dctms_session_n_tokens(const dctms_session *session);
 DCTMS_API dctms_status dctms_session_rewind(dctms_session *session, uint32_t n, dctms_error *err);
 
-/* Evaluates tokens after those there are. A prompt may bring the timeline to at most N, generation to N + M: DCTMS_BOUND names
+/* Evaluates tokens after those there are. Logits that are not finite are DCTMS_BAD_FILE, here and wherever tokens are evaluated:
+ * the weights are damaged. A prompt may bring the timeline to at most N, generation to N + M: DCTMS_BOUND names
  * both numbers, and nothing is evaluated then. */
 DCTMS_API dctms_status dctms_session_eval(dctms_session *session, const dctms_token *tokens, uint32_t n, dctms_error *err);
 
@@ -187,7 +188,8 @@ DCTMS_API const float *dctms_session_logits(const dctms_session *session);
 DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, uint32_t row);
 DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
 
-/* Tokenizes and evaluates a prompt. Text longer than can fit is refused before it is tokenized. */
+/* Tokenizes and evaluates a prompt. DCTMS_BOUND names how many tokens it has; at least how many, when the planned memory has no
+ * room to tokenize a text so long. */
 DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special,
                                             dctms_error *err);
 

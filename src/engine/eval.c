@@ -43,10 +43,35 @@ static dct_status run_chunk(dctms_session *s, const dct_token *tokens, uint32_t 
     return DCT_OK;
 }
 
+/* Exponents of ones are the infinities and NaN. No branch in the loop, so that it costs next to nothing beside the logits. */
+static bool is_finite(const float *x, uint64_t n) {
+    uint32_t worst = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= UINT32_C(0x7f800000);
+        worst = bits > worst ? bits : worst;
+    }
+    return worst != UINT32_C(0x7f800000);
+}
+
+/* Nothing that follows from such logits means anything, so no one gets to see them. */
+static dct_status check_logits(dctms_session *s, dct_err *err) {
+    uint32_t rows = s->n_logit_rows;
+    for (uint32_t i = 0; i < rows; i++) {
+        if (is_finite(s->logits + (uint64_t)i * s->n_vocab, s->n_vocab)) continue;
+        s->logits = NULL;
+        return dct_fail(err, DCT_BAD_FILE, "the logits are not finite at token %u: the file's weights are damaged, or a cache "
+                        "type is too small for them", s->n_past - rows + i);
+    }
+    return DCT_OK;
+}
+
 dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     while (n > 0) {
         uint32_t chunk = n < s->plan->bounds.ubatch ? n : s->plan->bounds.ubatch;
         dct_status status = run_chunk(s, tokens, chunk, err);
+        if (status == DCT_OK) status = check_logits(s, err);
         if (status != DCT_OK) return status;
         tokens += chunk;
         n -= chunk;

@@ -328,7 +328,9 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
+    if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
     if (status == DCT_OK) status = rehearse(s, err);
+    if (status == DCT_OK) o->blamed = s->handle->path;
     if (status == DCT_OK && o->params.whole_process && s->dynamic == NULL) status = check_outside(s, err);
     if (status == DCT_OK) dct_progress_add(&o->progress, 0, 0); /* the last sight is of the end */
     return status;
