@@ -2,7 +2,9 @@
  *
  *   scratch    [ rendered chat | its parts | the tokenizer's own ]     over the intermediates, or an item
  *
- * What cannot fit is refused before it is tokenized: no token has more bytes than the longest of the vocabulary.
+ * What cannot fit is refused: no token has more bytes than the longest of the vocabulary. The refusal counts the tokens exactly
+ * as long as the scratch has room to tokenize the text, which is at least for the longest that can fit and often for much more;
+ * beyond that it says how many there are at least.
  */
 #include <string.h>
 
@@ -16,6 +18,18 @@ static dct_status check_length(const dctms_session *s, uint64_t n_text, dct_err 
                     (unsigned long long)dct_div_up(n_text, longest), n_input);
 }
 
+/* There is no room to count, as there always is for a chat that may fit: each message, two parts, has a token at least. */
+static dct_status too_long(const dctms_session *s, uint64_t n_text, uint64_t n_parts, dct_err *err) {
+    uint32_t n_input = s->plan->bounds.n_input;
+    dct_status status = check_length(s, n_text, err);
+    if (status != DCT_OK) return status;
+    if (n_parts / 2 > n_input)
+        return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(n_parts / 2),
+                        n_input);
+    return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text",
+                    (unsigned long long)s->tokenizer.scratch_bytes, (unsigned long long)n_text);
+}
+
 /* Parts of the scratch. */
 typedef struct layout {
     char *text;
@@ -25,11 +39,12 @@ typedef struct layout {
     uint64_t own_bytes;
 } layout;
 
-static dct_status lay_out(const dctms_session *s, uint64_t n_text, uint64_t n_parts, layout *l, dct_err *err) {
-    uint64_t text = dct_round_up(n_text, 64), parts = dct_round_up(n_parts * sizeof(dct_text_part), 64);
-    if (text + parts + dct_tokenizer_scratch_bytes(s->tokenizer.tables, n_text) > s->tokenizer.scratch_bytes)
-        return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text",
-                        (unsigned long long)s->tokenizer.scratch_bytes, (unsigned long long)n_text);
+/* n_copied: bytes of the text that lie in the scratch themselves, all or none. */
+static dct_status lay_out(const dctms_session *s, uint64_t n_text, uint64_t n_copied, uint64_t n_parts, layout *l, dct_err *err) {
+    uint64_t have = s->tokenizer.scratch_bytes;
+    if (n_text > have || n_parts > have / sizeof(dct_text_part)) return too_long(s, n_text, n_parts, err);
+    uint64_t text = dct_round_up(n_copied, 64), parts = dct_round_up(n_parts * sizeof(dct_text_part), 64);
+    if (text + parts + dct_tokenizer_scratch_bytes(s->tokenizer.tables, n_text) > have) return too_long(s, n_text, n_parts, err);
     char *at = s->tokenizer.scratch;
     *l = (layout){at, (dct_text_part *)(at + text), n_parts, at + text + parts, s->tokenizer.scratch_bytes - text - parts};
     return DCT_OK;
@@ -39,8 +54,7 @@ static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool
     layout l;
     uint64_t n_tokens;
     bool is_first = s->n_past == 0 && s->pending == DCT_NO_TOKEN;
-    dct_status status = check_length(s, n, err);
-    if (status == DCT_OK) status = lay_out(s, n, 0, &l, err);
+    dct_status status = lay_out(s, n, 0, 0, &l, err);
     if (status == DCT_OK)
         status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, l.own, s->prompt,
                                       s->plan->bounds.n_input, &n_tokens, err);
@@ -68,6 +82,7 @@ typedef struct rendering {
     char *text;
     dct_text_part *parts;
     uint64_t n_text, text_cap, n_parts, parts_cap;
+    bool last_is_template; /* of the last part */
 } rendering;
 
 static void take_piece(void *ctx, const char *text, size_t n, bool is_template) {
@@ -75,32 +90,26 @@ static void take_piece(void *ctx, const char *text, size_t n, bool is_template) 
     if (n == 0) return;
     if (r->n_text + n <= r->text_cap) memcpy(r->text + r->n_text, text, n);
     r->n_text += n;
-    if (r->n_parts > 0 && r->n_parts <= r->parts_cap && r->parts[r->n_parts - 1].parse_special == is_template) {
-        r->parts[r->n_parts - 1].end = r->n_text;
-        return;
-    }
-    if (r->n_parts < r->parts_cap) r->parts[r->n_parts] = (dct_text_part){r->n_text, is_template};
-    r->n_parts++;
+    if (r->n_parts == 0 || r->last_is_template != is_template) r->n_parts++;
+    r->last_is_template = is_template;
+    if (r->n_parts <= r->parts_cap) r->parts[r->n_parts - 1] = (dct_text_part){r->n_text, is_template};
 }
 
+static dct_status render_into(dctms_session *s, const dctms_chat_message *messages, uint32_t n, rendering *r, dct_err *err) {
+    _Static_assert(sizeof(dctms_chat_message) == sizeof(dct_chat_message), "one shape of message");
+    return dct_chat_render(s->family, (dct_str){s->jinja, s->jinja_bytes}, (const dct_chat_message *)messages, n, true,
+                           take_piece, r, err);
+}
+
+/* Once to count, once into as much of the scratch as that says. */
 static dct_status render(dctms_session *s, const dctms_chat_message *messages, uint32_t n, rendering *r, layout *l,
                          dct_err *err) {
-    uint32_t n_input = s->plan->bounds.n_input;
     memset(r, 0, sizeof *r);
-    r->text_cap = dct_longest_text(n_input, dct_tokenizer_longest(s->tokenizer.tables));
-    r->parts_cap = 2 * (uint64_t)n_input + 16;
-    dct_status status = lay_out(s, r->text_cap, r->parts_cap, l, err);
+    dct_status status = render_into(s, messages, n, r, err);
+    if (status == DCT_OK) status = lay_out(s, r->n_text, r->n_text, r->n_parts, l, err);
     if (status != DCT_OK) return status;
-    r->text = l->text;
-    r->parts = l->parts;
-    _Static_assert(sizeof(dctms_chat_message) == sizeof(dct_chat_message), "one shape of message");
-    status = dct_chat_render(s->family, (dct_str){s->jinja, s->jinja_bytes}, (const dct_chat_message *)messages, n, true,
-                             take_piece, r, err);
-    if (status != DCT_OK) return status;
-    status = check_length(s, r->n_text, err);
-    if (status != DCT_OK || r->n_parts <= r->parts_cap) return status;
-    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(r->n_parts / 2),
-                    n_input);
+    *r = (rendering){.text = l->text, .parts = l->parts, .text_cap = r->n_text, .parts_cap = r->n_parts};
+    return render_into(s, messages, n, r, err);
 }
 
 /* Tokens of the chat in s->prompt. A template may write BOS although the file does not ask the tokenizer for it. */
