@@ -117,6 +117,15 @@ dct_status cli_read_into(const dct_file *file, const char *path, char *into, siz
 /* Editors end a file with a newline that is no part of a prompt: one is dropped, as llama.cpp does. */
 void cli_drop_newline(const char *text, size_t *n);
 
+/* What a verb reads ("-": standard input) and what it writes; each list ends with NULL, and cli_add_path leaves out what is NULL.
+ * The check refuses an output that is an input, or another output, whatever the names: DCT_USAGE, after saying so. */
+enum { CLI_MAX_PATHS = 4 };
+typedef struct cli_paths {
+    const char *in[CLI_MAX_PATHS + 1], *out[CLI_MAX_PATHS + 1];
+} cli_paths;
+void cli_add_path(const char **list, const char *path);
+int cli_check_outputs(const cli_paths *paths);
+
 double cli_mib(uint64_t bytes);
 
 /* The model to use: -m, the first positional argument, or the built-in one. Never NULL. */

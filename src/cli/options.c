@@ -10,19 +10,21 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "cli/cli.h"
+#include "tools/tools.h"
 
 /* Verbs as bits, so that a row says where it is taken. */
 enum {
     V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
     V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
     V_ONE = V_PLAN | V_RUN | V_SCORE, /* one plan: one value for each bound */
-    V_BOUNDS = V_ONE | V_BENCH
+    V_BOUNDS = V_ONE | V_BENCH,
+    V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE /* the argument is a model */
 };
 
 typedef enum opt_kind {
-    O_FLAG, O_STR, O_U32, O_I32, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT,
+    O_FLAG, O_STR, O_TEXT, O_U32, O_I32, O_OUTPUT, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT,
     O_ACCEPT_VALUE, O_NO_GPU
-} opt_kind;
+} opt_kind; /* O_TEXT: what may be empty, as a name may not; O_OUTPUT: a number of output tokens */
 
 typedef struct opt_row {
     const char *short_name, *long_name, *other_name; /* other_name: a second long spelling, or NULL */
@@ -38,12 +40,12 @@ static const opt_row rows[] = {
     {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE",
      "model file (or the first argument; none: the built-in model)"},
     {"-c", "--ctx-size", NULL, O_U32, V_ONE, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
-     "context: input and output tokens together (default: at most 4096)"},
-    {"-n", "--n-predict", "--predict", O_I32, V_PLAN | V_RUN | V_SCORE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
-     "output tokens (default: at most 512; -1: half the context)"},
-    {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default 512)"},
+     "context: input and output together (default, and 0: at most 4096)"},
+    {"-n", "--n-predict", "--predict", O_OUTPUT, V_ONE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
+     "output tokens, at least 1 (default: at most 512; -1: half the context)"},
+    {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R", "rows of a prefill chunk (default, and 0: 512)"},
     {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W",
-     "workers (default: what affinity and cgroup allow)"},
+     "workers (default, and 0: what affinity and cgroup allow)"},
     {"-ctk", "--cache-type-k", NULL, O_STR, V_ONE, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE",
      "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_STR, V_ONE, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE",
@@ -51,13 +53,13 @@ static const opt_row rows[] = {
     {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE",
      "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
-    {"-p", "--prompt", NULL, O_STR, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
+    {"-p", "--prompt", NULL, O_TEXT, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
      "the prompt; with a chat template, the user's message"},
     {"-f", "--file", NULL, O_STR, V_RUN | V_SCORE, F(prompt_file), NULL, "FILE",
      "read the text from a file or pipe (-: standard input), without a newline at its end"},
     {"-f", "--file", NULL, O_STR, V_TOKENIZE, F(prompt_file), NULL, "FILE",
      "read the text from a file or pipe (-: standard input), as it stands"},
-    {"-sys", "--system-prompt", NULL, O_STR, V_RUN, F(system), NULL, "TEXT", "system message of a chat"},
+    {"-sys", "--system-prompt", NULL, O_TEXT, V_RUN, F(system), NULL, "TEXT", "system message of a chat"},
     {NULL, "--chat-template", NULL, O_STR, V_RUN, F(chat_template), "LLAMA_ARG_CHAT_TEMPLATE", "NAME",
      "chatml, llama2, llama3, mistral, gemma or phi3, instead of the file's own"},
     {"-cnv", "--conversation", NULL, O_ON, V_RUN, F(conversation), NULL, NULL,
@@ -74,25 +76,27 @@ static const opt_row rows[] = {
      "pin the memory; failing is fatal"},
     {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(force), NULL, NULL,
      "start even when M_max exceeds the available memory"},
-    {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0: greedy)"},
-    {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0: off"},
+    {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0 or less: greedy)"},
+    {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0 or less: off"},
     {NULL, "--top-p", NULL, O_F32, V_RUN, F(top_p), NULL, "P", "default 0.95; 1: off"},
     {NULL, "--min-p", NULL, O_F32, V_RUN, F(min_p), NULL, "P", "default 0.05; 0: off"},
     {NULL, "--repeat-penalty", NULL, O_F32, V_RUN, F(repeat_penalty), NULL, "X", "default 1: off"},
     {NULL, "--repeat-last-n", NULL, O_I32, V_RUN, F(repeat_last_n), NULL, "N",
-     "tokens that penalties look at (default 64; -1: all)"},
+     "tokens that penalties look at (default 64; 0: none; -1: all)"},
     {NULL, "--presence-penalty", NULL, O_F32, V_RUN, F(presence_penalty), NULL, "X", "default 0: off"},
     {NULL, "--frequency-penalty", NULL, O_F32, V_RUN, F(frequency_penalty), NULL, "X", "default 0: off"},
     {"-s", "--seed", NULL, O_SEED, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0; -1: a random one, which is printed"},
-    {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); repeatable"},
-    {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; repeatable"},
+    {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); up to 64 times"},
+    {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; up to 16 times"},
     {NULL, "--ignore-eos", NULL, O_FLAG, V_RUN, F(ignore_eos), NULL, NULL, "go on past end tokens, to exactly M tokens"},
     {NULL, "--special", NULL, O_FLAG, V_TOKENIZE, F(special), NULL, NULL,
      "parse special tokens in the text and add those the model wants"},
     {NULL, "--ids", NULL, O_FLAG, V_TOKENIZE, F(ids), NULL, NULL, "ids on one line, nothing else"},
     {"-q", "--quiet", NULL, O_FLAG, V_RUN, F(quiet), NULL, NULL, "the answer only"},
-    {"-o", "--output", NULL, O_STR, V_PLAN | V_SYNTH | V_PACK, F(output), NULL, "FILE",
-     "write the plan, the model or the packing here"},
+    {"-o", "--output", NULL, O_STR, V_PLAN, F(output), NULL, "FILE", "write the plan here, for run --plan and verify"},
+    {"-o", "--output", NULL, O_STR, V_SYNTH, F(output), NULL, "PATH",
+     "write the model here: a file, or the directory of an hf- or mlx- type"},
+    {"-o", "--output", NULL, O_STR, V_PACK, F(output), NULL, "FILE", "write the problem here, with an offset for each item"},
     {"-o", "--output", NULL, O_STR, V_BENCH, F(bench_format), NULL, "FORMAT", "md (default), csv, json or jsonl"},
     {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
     {NULL, "--text", NULL, O_FLAG, V_PLAN, F(text), NULL, NULL, "the whole plan: items, values, steps, certificate"},
@@ -104,7 +108,7 @@ static const opt_row rows[] = {
      "score token ids (decimal, separated by spaces) instead of a text"},
     {NULL, "--save-logits", NULL, O_STR, V_SCORE, F(save_logits), NULL, "FILE", "save the logits of every position"},
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
-    {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "F16, Q4_0, Q4_K_M, ... (default Q4_0)"},
+    {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "one of the types below (default Q4_0)"},
     {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
     {NULL, "--minimize", NULL, O_FLAG, V_PACK, F(minimize), NULL, NULL, "the least height, whatever the capacity"},
     {NULL, "--seconds", NULL, O_F32, V_PACK, F(seconds), NULL, "S", "end the search after S seconds with the best so far"},
@@ -261,7 +265,11 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     case O_OFF: *(cli_toggle *)field = CLI_OFF; return true;
     case O_ACCEPT: case O_ACCEPT_VALUE: return true;
     case O_NO_GPU: return parse_i64(value, 0, 0, &i);
-    case O_STR: *(const char **)field = value; return true;
+    case O_STR:
+        if (*value == '\0') return false;
+        *(const char **)field = value;
+        return true;
+    case O_TEXT: *(const char **)field = value; return true;
     case O_LIST: return append(field, value);
     case O_U32:
         if (!parse_i64(value, 0, INT32_MAX, &i)) return false;
@@ -271,15 +279,22 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
         if (!parse_i64(value, INT32_MIN, INT32_MAX, &i)) return false;
         *(int32_t *)field = (int32_t)i;
         return true;
+    case O_OUTPUT:
+        if (!parse_i64(value, -1, INT32_MAX, &i) || i == 0) return false;
+        *(int32_t *)field = (int32_t)i;
+        return true;
     case O_U64: return parse_u64(value, field);
     case O_SEED:
         if (strcmp(value, "-1") != 0) return parse_u64(value, field);
         *(uint64_t *)field = dct_hash_mix(dct_os_now_ns() ^ (uint64_t)getpid()) >> 32;
         return true;
-    case O_SIZE: return parse_size(value, field);
+    case O_SIZE: /* 0 says "none" where it is used: room for nothing is asked for as room for a byte is, and does as little */
+        if (!parse_size(value, field)) return false;
+        if (*(uint64_t *)field == 0) *(uint64_t *)field = 1;
+        return true;
     case O_F32: return parse_f32(value, field);
     case O_STOP:
-        if (o->n_stop == CLI_MAX_STOP) return false;
+        if (o->n_stop == CLI_MAX_STOP || *value == '\0') return false;
         o->stop[o->n_stop++] = value;
         return true;
     case O_BIAS:
@@ -288,6 +303,19 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
         return true;
     }
     return false;
+}
+
+/* Says why a value was not stored. `flag` is what was written. */
+static dct_status refuse(const opt_row *row, const char *flag, const char *value, const cli_options *o) {
+    const char *name = row->long_name;
+    bool is_full = row->kind == O_LIST && ((const cli_list *)(const void *)((const char *)o + row->field))->n == CLI_MAX_LIST;
+    if (row->kind == O_NO_GPU) return cli_usage("%s %s: this runs on the processor; only 0 is accepted", flag, value);
+    if (row->kind == O_STOP && o->n_stop == CLI_MAX_STOP) return cli_usage("%s: at most %d may be given", name, CLI_MAX_STOP);
+    if (row->kind == O_BIAS && o->n_bias == CLI_MAX_BIAS) return cli_usage("%s: at most %d may be given", name, CLI_MAX_BIAS);
+    if (is_full) return cli_usage("%s: at most %d may be given", name, CLI_MAX_LIST);
+    if (row->kind == O_OUTPUT) return cli_usage("%s: '%s' is neither a number from 1 nor -1 (half the context)", name, value);
+    if (strcmp(name, "--model") == 0) return cli_usage("the model's name is empty");
+    return cli_usage("%s: '%s' is not a value for it", name, value);
 }
 
 static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF && kind != O_ACCEPT; }
@@ -331,6 +359,7 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             return DCT_OK;
         }
         if (!flags || arg[0] != '-' || arg[1] == '\0') {
+            if (*arg == '\0') return cli_usage(bit & V_MODEL ? "the model's name is empty" : "a file's name is empty");
             if (o->n_args == CLI_MAX_ARGS) return cli_usage("too many arguments at '%s'", arg);
             o->args[o->n_args++] = arg;
             continue;
@@ -349,10 +378,7 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
             if (value == NULL) return cli_usage("%s needs a value", arg);
         }
-        if (!store(row, value, o)) {
-            if (row->kind == O_NO_GPU) return cli_usage("%s %s: this runs on the processor; only 0 is accepted", arg, value);
-            return cli_usage("%s: '%s' is not a value for it", row->long_name, value);
-        }
+        if (!store(row, value, o)) return refuse(row, arg, value, o);
     }
     return DCT_OK;
 }
@@ -381,4 +407,5 @@ void cli_help(const char *verb) {
                  r->long_name, r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
         cli_print("  %-34s %s\n", left, r->help);
     }
+    if (bit == V_SYNTH) cli_print("\n  NAME is one of %s.\n  TYPE is one of %s.\n", dct_synth_names(), dct_synth_mix_names());
 }

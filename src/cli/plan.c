@@ -34,6 +34,10 @@ int cli_plan(const cli_options *o) {
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model");
     dctms_plan_params params;
     dctms_plan_format drawn;
+    cli_paths paths = {{cli_model_path(o)}, {NULL}};
+    cli_add_path(paths.out, o->output);
+    cli_add_path(paths.out, o->svg);
+    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
     if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;

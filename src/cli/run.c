@@ -168,6 +168,10 @@ static void print_sampling(const cli_options *o) {
 
 static void print_outcome(const outcome *out) {
     const dctms_result *r = &out->result;
+    if (r->n_prompt == 0) { /* a chat in which nothing was said */
+        cli_note_memory(&out->memory, out->mallocs);
+        return;
+    }
     cli_note("prompt eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->prompt_ms,
              r->n_prompt, r->n_prompt > 0 ? r->prompt_ms / r->n_prompt : 0.0, per_second(r->n_prompt, r->prompt_ms));
     cli_note("       eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->predicted_ms,
@@ -346,6 +350,14 @@ static dctms_status answer_message(dctms_session *session, const cli_options *o,
     return DCTMS_OK;
 }
 
+/* A chat is timed as a whole. */
+static void add_result(dctms_result *sum, const dctms_result *turn) {
+    sum->n_prompt += turn->n_prompt;
+    sum->n_predicted += turn->n_predicted;
+    sum->prompt_ms += turn->prompt_ms;
+    sum->predicted_ms += turn->predicted_ms;
+}
+
 static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     dctms_error err;
     outcome out = {0};
@@ -366,7 +378,9 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
             while (talk.n > talk.n_elsewhere) drop_message(&talk);
             if (dctms_session_rewind(session, 0, &err) != DCTMS_OK) return cli_fail(&err);
         } else if (take_message(session, n)) {
-            dctms_status status = answer_message(session, o, &out.result, &err);
+            dctms_result turn = {0};
+            dctms_status status = answer_message(session, o, &turn, &err);
+            add_result(&out.result, &turn);
             if (status != DCTMS_OK && !end_seen) return cli_fail(&err);
             answered = true;
         }
@@ -379,6 +393,18 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
 
 /* ---- set-up ---- */
 
+/* Said before anything is loaded. A header that tells no vocabulary is refused further on. */
+static bool biases_make_sense(const cli_options *o, const dctms_model *model) {
+    dctms_model_info info;
+    if (o->n_bias == 0 || dctms_model_get_info(model, &info, NULL) != DCTMS_OK || info.n_vocab == 0) return true;
+    for (uint32_t i = 0; i < o->n_bias; i++) {
+        if (o->bias[i].token < info.n_vocab) continue;
+        cli_usage("--logit-bias: there is no token %u, the vocabulary has %u", o->bias[i].token, info.n_vocab);
+        return false;
+    }
+    return true;
+}
+
 /* Opens model, plan and session as the flags say. On failure the message is printed and the exit code returned. */
 static int open_session(const cli_options *o, const dctms_session_params *params, dctms_session **session) {
     dctms_plan_params plan_params;
@@ -387,6 +413,10 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     dctms_model *model;
     dctms_plan *plan;
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
+    if (!biases_make_sense(o, model)) {
+        dctms_model_free(model);
+        return DCT_USAGE;
+    }
     dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err)
                                                : dctms_plan_compile(model, &plan_params, &plan, &err);
     if (status == DCTMS_OK) {
@@ -475,6 +505,7 @@ static bool plan_file_is_alone(const cli_options *o) {
 int cli_run(const cli_options *o) {
     if (!plan_file_is_alone(o) || !sampling_makes_sense(o)) return DCT_USAGE;
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("run takes one model; quote the prompt and give it with -p");
+    if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one prompt: -p TEXT or -f FILE");
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
     if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");
     if (interactive && o->json) return cli_usage("--json shows one answer: give a prompt with -p or -f");

@@ -301,6 +301,11 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
 int cli_score(const cli_options *o) {
     if ((o->prompt_file == NULL) == (o->ids_file == NULL)) return cli_usage("score needs a text: -f FILE, or --ids-file FILE");
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("score takes one model");
+    cli_paths paths = {{cli_model_path(o)}, {o->save_logits}};
+    cli_add_path(paths.in, o->prompt_file);
+    cli_add_path(paths.in, o->ids_file);
+    cli_add_path(paths.in, o->kl_base);
+    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
     cli_modes modes;
     if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
     dctms_error err;

@@ -36,7 +36,6 @@ typedef struct dct_synth_tensor {
 /* NULL when there is none of that name (any case). */
 const dct_synth_shape *dct_synth_find_shape(const char *name);
 const dct_synth_mix *dct_synth_find_mix(const char *name);
-const char *dct_synth_mix_names(void);
 const char *dct_synth_arch(dct_synth_family family);
 uint32_t dct_synth_mix_file_type(const dct_synth_mix *mix); /* general.file_type */
 dct_dtype dct_synth_mix_base(const dct_synth_mix *mix);

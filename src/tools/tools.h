@@ -17,7 +17,8 @@ typedef struct dct_synth_params {
     void *progress_ctx;
 } dct_synth_params;
 dct_status dct_synth(const dct_synth_params *params, dct_err *err);
-const char *dct_synth_names(void);
+const char *dct_synth_names(void); /* for people: all of them, with commas */
+const char *dct_synth_mix_names(void);
 
 /* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,hint,gaps,offset]; half-open), packs it, has the
  * answer verified, and writes it back with offsets. Stops at the first packing under `capacity` unless `minimize`; DCT_NO_FIT

@@ -31,7 +31,7 @@
 #define MODEL DCT_SOURCE_DIR "/models/tiny-vl/tiny-vl-f16.gguf"
 #define WORK DCT_BINARY_DIR "/test_command."
 
-enum { MAX_ARGS = 40, OUT_BYTES = 1 << 20, TIMEOUT_MS = 60000 };
+enum { MAX_ARGS = 160, OUT_BYTES = 1 << 20, TIMEOUT_MS = 60000 };
 
 /* ---- a process ---- */
 
@@ -50,7 +50,7 @@ static struct {
 
 static bool nobody_reads; /* stdout of the next process */
 
-/* `line` is cut at blanks; $M stands for the model's path, $W for the beginning of a path to write to. */
+/* `line` is cut at blanks; $M stands for the model's path, $W for the beginning of a path to write to, $0 for an empty word. */
 static child start(const char *line) {
     static char store[8192];
     char *argv[MAX_ARGS] = {(char *)(uintptr_t)COMMAND};
@@ -60,7 +60,7 @@ static child start(const char *line) {
         static char paths[MAX_ARGS][512];
         if (strncmp(word, "$M", 2) == 0) snprintf(paths[n], sizeof paths[n], "%s%s", MODEL, word + 2);
         else if (strncmp(word, "$W", 2) == 0) snprintf(paths[n], sizeof paths[n], "%s%s", WORK, word + 2);
-        else snprintf(paths[n], sizeof paths[n], "%s", word);
+        else snprintf(paths[n], sizeof paths[n], "%s", strcmp(word, "$0") == 0 ? "" : word);
         argv[n] = paths[n];
         n++;
     }
@@ -130,6 +130,12 @@ static void expect_code(child *c, const char *line, int wanted) {
     if (code != wanted) fail_msg("dctms %s: exit code %d, expected %d\n%s%s", line, code, wanted, c->text[0], c->text[1]);
 }
 
+static uint32_t count_of(const char *text, const char *part) {
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) n++;
+    return n;
+}
+
 /* ---- files ---- */
 
 static char *read_whole(const char *path, size_t *n) {
@@ -186,6 +192,9 @@ static int make_files(void **state) {
     memcpy(other, bytes, n);
     replace_all(other, n, "tokenizer.ggml.tokens", "tokenizer.ggml.wokens");
     write_whole("mute.gguf", other, n);
+    memcpy(other, bytes, n);
+    memset(other + n / 10 * 9, 0xff, n - n / 10 * 9); /* the last layer is NaN */
+    write_whole("nan.gguf", other, n);
     free(other);
     free(bytes);
     char head[20] = "DCTLOGIT";
@@ -208,7 +217,7 @@ static int make_files(void **state) {
 static int remove_files(void **state) {
     (void)state;
     static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
-                                        "alien.gguf", "mute.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
+                                        "alien.gguf", "mute.gguf", "nan.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s%s", WORK, names[i]);
@@ -272,7 +281,22 @@ static const command_case cases[] = {
     {"score $M -f $Wfew.txt --seal onn", "", 1, "dctms: --seal: 'onn'", NULL},
     {"plan $M --phase decoding", "", 1, "dctms: --phase: 'decoding' is neither prefill nor decode", NULL},
     {"plan $M --phase decoding --svg $Wsvg", "", 1, "dctms: --phase: 'decoding' is neither prefill nor decode", NULL},
+    {"run $M -p x -f $Wfew.txt", "", 1, "dctms: one prompt: -p TEXT or -f FILE", NULL},
+    {"tokenize $M -p x -f $Wfew.txt", "", 1, "dctms: one text: -p TEXT or -f FILE", NULL},
+    {"run $M -p x -c 64 -n 0", "", 1, "dctms: --n-predict: '0' is neither a number from 1 nor -1", NULL},
+    {"run $M -p x --plan $Wplan -n -5", "", 1, "dctms: --n-predict: '-5' is neither", NULL},
+    {"plan $0", "", 1, "dctms: the model's name is empty", NULL},
+    {"run -m $0 -p x", "", 1, "dctms: the model's name is empty", NULL},
+    {"verify $0", "", 1, "dctms: a file's name is empty", NULL},
+    {"plan $M -ctk $0", "", 1, "dctms: --cache-type-k: '' is not a value", NULL},
+    {"run $M -p x --chat-template=", "", 1, "dctms: --chat-template: '' is not a value", NULL},
+    {"run $M -p x -r $0", "", 1, "dctms: --reverse-prompt: '' is not a value", NULL},
+    {"run $Wcut.gguf -p x -l 1536+1", "", 1, "dctms: --logit-bias: there is no token 1536, the vocabulary has 1536", NULL}, /* seen before the weights */
+    {"pack $Wfew.txt --seconds -1", "", 1, "dctms: --seconds -1", NULL},
     /* 2 */
+    {"run $Wnan.gguf -c 64 -n 4 -p x", "", 2, "dctms: " WORK "nan.gguf: the logits are not finite at token ", NULL},
+    {"run $Wnan.gguf -c 64 -n 4 -p x --alloc dynamic", "", 2, "dctms: " WORK "nan.gguf: the logits are not finite at token ", NULL},
+    {"score $Wnan.gguf -f $Wfew.txt", "", 2, "dctms: " WORK "nan.gguf: the logits are not finite at token ", NULL},
     {"plan $Wnowhere", "", 2, "dctms: " WORK "nowhere: ", NULL},
     {"plan $Wshort.gguf", "", 2, "dctms: " WORK "short.gguf: ", NULL},
     {"run $Wcut.gguf -p x", "", 2, "dctms: " WORK "cut.gguf: the weights are cut off in tensor '", NULL},
@@ -299,7 +323,11 @@ static const command_case cases[] = {
     /* 3 */
     {"plan $M --memory-budget 1M", "", 3, "dctms: ", NULL},
     {"run $M -p x --memory-budget 1M", "", 3, "dctms: ", NULL},
+    {"plan $M --memory-budget 0", "", 3, "dctms: needs at least ", NULL},
+    {"run $M -p x --memory-budget 0K", "", 3, "dctms: needs at least ", NULL},
     /* 4 */
+    {"run $M -c 2 -n 1 -no-cnv -q -p how-are-you-and-how-is-everybody-over-there-in-Spain", "", 4, "dctms: the prompt has 33 tokens, the bound is 1", NULL},
+    {"run $M -c 2 -n 1 -q -p how-are-you-and-how-is-everybody-over-there-in-Spain", "", 4, "dctms: the prompt has 41 tokens, the bound is 1", NULL},
     {"run $M -c 64 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},
     {"run $M -c 64 -n 16 --temp 0 -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},
     {"run $M -c 2048 -n 16 --temp 0 -no-cnv -q -f $Wlong.txt", "", 4, "dctms: the prompt has 3903 tokens, the bound is 2032", NULL},
@@ -319,6 +347,73 @@ static void check_case(const command_case *k) {
 static void every_command_answers_as_stated(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(&cases[i]);
+}
+
+/* ---- lists that are full ---- */
+
+static void refuse_one_more(const char *flag, const char *value, int most, const char *message) {
+    char line[4096];
+    int n = snprintf(line, sizeof line, "run $M -c 64 -n 2 -q --temp 0 -p x");
+    for (int i = 0; i < most; i++) n += snprintf(line + n, sizeof line - (size_t)n, " %s %s", flag, value);
+    child c = start(line);
+    expect_code(&c, line, 0);
+    drop(&c);
+    snprintf(line + n, sizeof line - (size_t)n, " %s %s", flag, value);
+    c = start(line);
+    expect_code(&c, line, 1);
+    assert_string_equal(c.text[1], message);
+    drop(&c);
+}
+
+static void a_full_list_says_how_many(void **state) {
+    (void)state;
+    refuse_one_more("-l", "7+0", 64, "dctms: --logit-bias: at most 64 may be given\n");
+    refuse_one_more("-r", "zebra", 16, "dctms: --reverse-prompt: at most 16 may be given\n");
+}
+
+/* ---- outputs ---- */
+
+/* An output that is an input under any name is refused, and the input is as it was. */
+static void no_output_destroys_an_input(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "plan $Wmine -o $Wmine", "plan $Wmine --svg $Wsymbolic", "plan $Wsymbolic -o $Wmine", "plan $Wmine -o $Whard", "plan -m $Wmine -o $Wmine",
+        "plan $M -o $Wnew --svg $Wnew", "plan $M -o $Wnew --svg " DCT_BINARY_DIR "/./test_command.new", "plan $M -o -", "plan $M --svg -",
+        "plan $Wpart-00001-of-00002.gguf -o $Wpart-00002-of-00002.gguf",
+        "score $Wmine -f $Wfew.txt --save-logits $Wmine", "score $M -f $Wmine --save-logits $Whard", "score $M --ids-file $Wmine --save-logits $Wmine",
+        "score $M -f $Wfew.txt --kl $Wmine --save-logits $Wsymbolic", "pack $Wmine -o $Wmine", "pack $Wmine --svg $Whard",
+        "pack $Wfew.txt -o $Wnew --svg $Wnew", "synth tiny-qwen2 -o -",
+    };
+    static const char *const names[] = {"mine", "symbolic", "hard", "new", "part-00001-of-00002.gguf", "part-00002-of-00002.gguf"};
+    size_t n_before, n_after;
+    char *before = read_whole(MODEL, &n_before);
+    write_whole("mine", before, n_before);
+    write_whole("part-00001-of-00002.gguf", before, n_before);
+    write_whole("part-00002-of-00002.gguf", before, n_before);
+    unlink(WORK "symbolic");
+    unlink(WORK "hard");
+    assert_true(symlink(WORK "mine", WORK "symbolic") == 0 && link(WORK "mine", WORK "hard") == 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        child c = start(lines[i]);
+        expect_code(&c, lines[i], 1);
+        assert_int_equal(count_of(c.text[1], "\n"), 1);
+        drop(&c);
+        for (size_t k = 0; k < 2; k++) {
+            char *after = read_whole(k == 0 ? WORK "mine" : WORK "part-00002-of-00002.gguf", &n_after);
+            if (n_after != n_before || memcmp(before, after, n_before) != 0) fail_msg("dctms %s: the input is gone", lines[i]);
+            free(after);
+        }
+        assert_int_not_equal(access(WORK "new", F_OK), 0);
+    }
+    child c = start("plan $M -c 64 -n 4 -o /dev/null --svg /dev/null"); /* which nothing destroys */
+    expect_code(&c, "two outputs that are a device", 0);
+    drop(&c);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s%s", WORK, names[i]);
+        unlink(path);
+    }
+    free(before);
 }
 
 /* 5: what cannot be written. */
@@ -544,12 +639,6 @@ static void a_silent_pipe_can_be_left(void **state) {
     drop(&c);
 }
 
-static uint32_t count_of(const char *text, const char *part) {
-    uint32_t n = 0;
-    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) n++;
-    return n;
-}
-
 static void a_chat_knows_its_commands(void **state) {
     (void)state;
     child c = start("run $M -c 512 -n 4 --temp 0 -cnv");
@@ -559,6 +648,22 @@ static void a_chat_knows_its_commands(void **state) {
     assert_int_equal(count_of(c.text[1], "no such command"), 2);
     assert_non_null(strstr(c.text[1], "dctms: /foo bar: no such command"));
     assert_int_equal(count_of(c.text[0], "\n"), 2); /* two answers */
+    drop(&c);
+}
+
+/* One report for all turns; none where there was nothing to time. */
+static void a_chat_is_timed_as_a_whole(void **state) {
+    (void)state;
+    const char *line = "run $M -c 512 -n 4 --temp 0 -cnv --ignore-eos";
+    child c = start(line);
+    say(&c, "hello\nhello\nhello\n");
+    expect_code(&c, line, 0);
+    assert_int_equal((int)number_after(strstr(c.text[1], "\n       eval time"), " ms / "), 12);
+    drop(&c);
+    c = start(line);
+    expect_code(&c, line, 0);
+    assert_null(strstr(c.text[1], "eval time"));
+    assert_non_null(strstr(c.text[1], "M_max "));
     drop(&c);
 }
 
@@ -703,6 +808,8 @@ static void a_chat_survives_ctrl_c(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_answers_as_stated),
+        cmocka_unit_test(a_full_list_says_how_many),
+        cmocka_unit_test(no_output_destroys_an_input),
         cmocka_unit_test(a_full_disk_is_reported),
         cmocka_unit_test(limits_are_reported),
         cmocka_unit_test(a_closed_pipe_ends_quietly),
@@ -712,6 +819,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_comes_by_any_way),
         cmocka_unit_test(a_silent_pipe_can_be_left),
         cmocka_unit_test(a_chat_knows_its_commands),
+        cmocka_unit_test(a_chat_is_timed_as_a_whole),
         cmocka_unit_test(a_chat_takes_long_lines),
         cmocka_unit_test(signals_end_a_run),
         cmocka_unit_test(signals_leave_no_file),

@@ -1,0 +1,97 @@
+/* Outputs that must not destroy inputs: every verb that writes names here what it reads and what it writes, before it opens
+ * anything. Files are told by device and number, so links and other spellings of a name hide nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+
+/* What a path leads to. A file that does not exist yet is told by its directory and its name there. */
+typedef struct place {
+    dev_t dev;
+    ino_t ino;
+    bool exists, is_shared; /* shared: a device or a pipe, which nothing that is written destroys */
+    const char *name;
+} place;
+
+static bool same_place(const place *a, const place *b) {
+    return a->dev == b->dev && a->ino == b->ino && a->exists == b->exists && !a->is_shared &&
+           (a->exists || strcmp(a->name, b->name) == 0);
+}
+
+/* False when there is no telling, not even by the directory: opening the path will say why. */
+static bool find_directory(const char *path, place *at) {
+    const char *slash = strrchr(path, '/');
+    char directory[4096];
+    struct stat st;
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    if (n >= sizeof directory) return false;
+    memcpy(directory, path, n);
+    directory[n] = '\0';
+    if (stat(n == 0 ? "." : directory, &st) != 0) return false;
+    *at = (place){st.st_dev, st.st_ino, false, false, path + n};
+    return true;
+}
+
+static bool find_place(const char *path, bool is_input, place *at) {
+    struct stat st;
+    int found = is_input && strcmp(path, "-") == 0 ? fstat(0, &st) : stat(path, &st);
+    if (found != 0) return find_directory(path, at);
+    *at = (place){st.st_dev, st.st_ino, true, !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode), path};
+    return true;
+}
+
+/* Whether `out` is a file of the directory that is at `in`: a model may be a directory. */
+static bool lies_in(const char *out_path, const place *out, const place *in) {
+    place parent;
+    return out->exists && find_directory(out_path, &parent) && parent.dev == in->dev && parent.ino == in->ino;
+}
+
+/* A model in parts is named by its first, NAME-00001-of-00003.gguf; the others are read as well. */
+static bool is_a_part(const char *in_path, const place *out) {
+    enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
+    size_t n = strlen(in_path);
+    char part[4096];
+    unsigned first, n_parts;
+    if (n < TAIL || n >= sizeof part || sscanf(in_path + n - TAIL, "-%5u-of-%5u.gguf", &first, &n_parts) != 2) return false;
+    memcpy(part, in_path, n + 1);
+    for (unsigned i = 1; i <= n_parts; i++) {
+        place at;
+        snprintf(part + n - TAIL, TAIL + 1, "-%05u-of-%05u.gguf", i, n_parts);
+        if (find_place(part, true, &at) && same_place(&at, out)) return true;
+    }
+    return false;
+}
+
+static int check_against(const char *in_path, const char *out_path, const place *out) {
+    place in;
+    if (!find_place(in_path, true, &in)) return 0;
+    if (!same_place(&in, out) && !lies_in(out_path, out, &in) && !is_a_part(in_path, out)) return 0;
+    return cli_usage("%.400s would be written over %.400s, which is read", out_path, in_path);
+}
+
+int cli_check_outputs(const cli_paths *paths) {
+    place written[CLI_MAX_PATHS];
+    for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
+        const char *path = paths->out[i];
+        if (strcmp(path, "-") == 0) return cli_usage("-: a file is written, not standard output; name one (./- if it must be -)");
+        written[i] = (place){.is_shared = true};
+        if (!find_place(path, false, &written[i])) continue;
+        for (int k = 0; k < i; k++)
+            if (same_place(&written[i], &written[k])) return cli_usage("%.400s: two outputs cannot be one file", path);
+        for (int k = 0; k < CLI_MAX_PATHS && paths->in[k] != NULL; k++) {
+            int code = check_against(paths->in[k], path, &written[i]);
+            if (code != 0) return code;
+        }
+    }
+    return 0;
+}
+
+void cli_add_path(const char **list, const char *path) {
+    int n = 0;
+    if (path == NULL) return;
+    while (list[n] != NULL) n++;
+    list[n] = path;
+}
