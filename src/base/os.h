@@ -126,6 +126,9 @@ typedef struct dct_thread {
 dct_status dct_thread_start(dct_thread *thread, void (*main)(void *), void *arg, void *stack, size_t stack_bytes, dct_err *err);
 void dct_thread_join(dct_thread thread);
 
+/* Lets another thread that wants to run have the processor. */
+void dct_os_yield(void);
+
 /* Sleeps while *word == expected (may wake early). Wakes every sleeper on the word. */
 void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected);
 void dct_os_wake_word(_Atomic uint32_t *word);

@@ -6,6 +6,7 @@
 #include "base/os.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -81,3 +82,5 @@ void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected) {
 void dct_os_wake_word(_Atomic uint32_t *word) { (void)word; }
 
 #endif
+
+void dct_os_yield(void) { sched_yield(); }

@@ -2,8 +2,13 @@
  * announcement of a sleeper and its look at `complete` are sequentially consistent: one of the two sees the other. */
 #include "exec/gate.h"
 
+enum { YIELDS = 16 };
+
 void dct_spin_while(_Atomic uint32_t *word, uint32_t old, uint64_t spin_ns) {
-    if (spin_ns == 0) return;
+    if (spin_ns == 0) { /* more workers than processors: let another one run rather than spin; asleep it would have to be woken */
+        for (uint32_t i = 0; i < YIELDS && atomic_load_explicit(word, memory_order_relaxed) == old; i++) dct_os_yield();
+        return;
+    }
     uint64_t end = dct_os_now_ns() + spin_ns;
     do {
         for (uint32_t i = 0; i < 32; i++) {
