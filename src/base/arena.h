@@ -2,7 +2,8 @@
  *
  * Everything that is worked out before the seal (model record, graph, plan) lives in one of these, so no code of ours
  * calls malloc and dropping the arena gives its pages back to the system at once. An arena has a byte limit: asking for
- * more returns NULL, which callers report as DCT_NO_FIT or DCT_BAD_FILE; so does a system that gives no more (DCT_SYSTEM). Not thread-safe.
+ * more returns NULL, which callers report as DCT_NO_FIT or DCT_BAD_FILE; so does a system that gives no more
+ * (DCT_SYSTEM). Not thread-safe.
  */
 #ifndef DCT_BASE_ARENA_H
 #define DCT_BASE_ARENA_H

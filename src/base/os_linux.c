@@ -57,7 +57,8 @@ dct_status dct_os_fail_map(const char *what, uint64_t bytes, dct_err *err) {
         (bytes <= limit.rlim_cur && now.vm_size <= limit.rlim_cur - bytes))
         return dct_fail(err, DCT_SYSTEM, "the system refused %.1f MiB for %s", (double)bytes / MIB, what);
     return dct_fail(err, DCT_SYSTEM,
-                    "the system refused %.1f MiB for %s: RLIMIT_AS is %.1f MiB, %.1f MiB are mapped already (raise it with ulimit -v)",
+                    "the system refused %.1f MiB for %s: RLIMIT_AS is %.1f MiB, %.1f MiB are mapped already "
+                    "(raise it with ulimit -v)",
                     (double)bytes / MIB, what, (double)limit.rlim_cur / MIB, (double)now.vm_size / MIB);
 }
 

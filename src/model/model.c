@@ -121,7 +121,7 @@ dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tenso
     }
 }
 
-/* The three places where an affine tensor's data may lie, or the one that others have; returns how many. `bytes`: how long each. */
+/* The three places where an affine tensor's data may lie, or the one that others have; returns how many. `bytes`: of each. */
 static uint32_t places_of(const dct_tensor *t, dct_place_in_file at[3], uint64_t bytes[3]) {
     at[0] = (dct_place_in_file){t->part, t->offset};
     bytes[0] = t->form == DCT_FORM_NORM ? t->n_elems * dct_dtype_block_bytes(t->stored) : t->bytes;
@@ -156,7 +156,8 @@ dct_status dct_model_need_data(const dct_model *model, dct_err *err) {
     char part[48] = "";
     if (model->n_parts > 1) snprintf(part, sizeof part, "part %u of %u: ", begin.part + 1, model->n_parts);
     return dct_fail(err, DCT_BAD_FILE,
-                    "%sthe weights are cut off in tensor '%s' (bytes %llu to %llu): the file has %llu bytes, %llu are needed", part,
+                    "%sthe weights are cut off in tensor '%s' (bytes %llu to %llu): "
+                    "the file has %llu bytes, %llu are needed", part,
                     dct_gguf_quote(first->name).text, (unsigned long long)begin.offset, (unsigned long long)(begin.offset + n),
                     (unsigned long long)model->files[begin.part].bytes, (unsigned long long)needed);
 }

@@ -107,7 +107,7 @@ dct_status dct_model_open_bytes(dct_model *model, const void *bytes, uint64_t n,
 
 void dct_model_close(dct_model *model);
 
-/* DCT_BAD_FILE when data is missing: the first tensor that is not whole, where it lies, and how large its file is and should be. */
+/* DCT_BAD_FILE when data is missing: the first tensor that is not whole, where it lies, how large its file is and should be. */
 dct_status dct_model_need_data(const dct_model *model, dct_err *err) DCT_MUST_CHECK;
 
 /* DCT_BAD_FILE when a file was written to since it was opened: what was read of it may be of two files. */

@@ -166,9 +166,21 @@ static void replace_all(char *bytes, size_t n, const char *from, const char *to)
         if (memcmp(bytes + i, from, len) == 0) memcpy(bytes + i, to, len);
 }
 
+static int remove_files(void **state) {
+    (void)state;
+    static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
+                                        "alien.gguf", "mute.gguf", "nan.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s%s", WORK, names[i]);
+        unlink(path);
+    }
+    return 0;
+}
+
 /* Models that differ from the tiny one in a few bytes of the header, and texts. */
 static int make_files(void **state) {
-    (void)state;
+    remove_files(state); /* what an earlier run that was cut off may have left */
     size_t n;
     char *bytes = read_whole(MODEL, &n);
     write_whole("cut.gguf", bytes, n / 2);
@@ -211,18 +223,6 @@ static int make_files(void **state) {
     unsetenv("DCTMS_ISA");
     unsetenv("LLAMA_ARG_CTX_SIZE");
     unsetenv("LLAMA_ARG_THREADS");
-    return 0;
-}
-
-static int remove_files(void **state) {
-    (void)state;
-    static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
-                                        "alien.gguf", "mute.gguf", "nan.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s%s", WORK, names[i]);
-        unlink(path);
-    }
     return 0;
 }
 
@@ -732,7 +732,7 @@ static void signals_leave_no_file(void **state) {
     (void)state;
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        child c = start("synth qwen2.5-0.5b --type Q4_K_M -t 1 -o $Wlimited");
+        child c = start("synth qwen2.5-1.5b --type Q8_0 -t 1 -o $Wlimited");
         for (int k = 0; k < 5000 && !is_there(part_of("limited", c.pid)); k++) pause_ms(2);
         assert_true(is_there(part_of("limited", c.pid)));
         kill(c.pid, numbers[i]);
