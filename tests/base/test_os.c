@@ -267,7 +267,11 @@ static void test_files(void **state) {
 
 /* ---- threads ---- */
 
+#ifdef __SANITIZE_THREAD__
+enum { STACK = 2 * 1024 * 1024 }; /* that sanitizer keeps nearly a megabyte of its own on every stack */
+#else
 enum { STACK = 256 * 1024 };
+#endif
 
 typedef struct probe {
     _Atomic uint32_t word;
