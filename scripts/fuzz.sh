@@ -17,8 +17,10 @@ run_one() {
     target=$1
     name=$(basename "$target")
     mkdir -p "$build/corpus/$name"
-    seeds="$build/seeds/$name"
-    [ -d "$seeds" ] || seeds=""
+    seeds=""
+    for folder in "$build/seeds/$name" "$root/tests/fuzz/corpus/$name"; do
+        [ ! -d "$folder" ] || seeds="$seeds $folder"
+    done
     # shellcheck disable=SC2086
     "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/$name-" \
         "$build/corpus/$name" $seeds >"$build/$name.log" 2>&1 || { echo "FINDING in $name, see $build/$name.log" >&2; exit 1; }

@@ -232,6 +232,16 @@ static uint64_t find_next_place(const dct_exact *s, uint32_t item) {
     return least > 0 ? dct_round_up((uint64_t)least, s->p->items[item].align) : 0;
 }
 
+static bool take_node(dct_exact *s) {
+    if (s->nodes_left > 0 && s->nodes_left % STOP_EVERY == 0 && s->effort->stop != NULL && s->effort->stop(s->effort->ctx))
+        s->effort->stopped = true;
+    if (s->nodes_left == 0 || s->effort->nodes_left == 0 || s->effort->stopped) s->out_of_nodes = true;
+    if (s->out_of_nodes) return false;
+    s->nodes_left--;
+    s->effort->nodes_left--;
+    return true;
+}
+
 /* ---- bounds ---- */
 
 static bool fits_at(dct_exact *s, uint32_t item, uint64_t place) {
@@ -273,10 +283,13 @@ static bool section_holds(dct_exact *s, uint32_t section) {
     return false;
 }
 
-/* Raises items that nothing holds where they are, then asks every section. */
+/* Raises items that nothing holds where they are, then asks every section. Items that only hold each other raise each other
+ * without end, in steps that can be tiny beside the capacity: rounds beyond one an item are paid for. */
 static bool tighten(dct_exact *s, uint32_t start, uint32_t count, uint32_t from, uint32_t to) {
+    uint64_t rounds = 0;
     for (bool raised = true; raised;) {
         raised = false;
+        if (++rounds > count && !take_node(s)) return false;
         for (uint32_t k = start; k < start + count; k++) {
             uint32_t i = s->todo[k];
             if (s->carried[i] || s->p->items[i].fixed) continue;
@@ -373,16 +386,6 @@ static memo_entry *find_slot(const dct_exact *s, uint32_t start, uint32_t count,
         *b += dct_hash_mix(h + UINT64_C(0x9e3779b97f4a7c15));
     }
     return &s->memo[*a >> (64 - MEMO_BITS)];
-}
-
-static bool take_node(dct_exact *s) {
-    if (s->nodes_left > 0 && s->nodes_left % STOP_EVERY == 0 && s->effort->stop != NULL && s->effort->stop(s->effort->ctx))
-        s->effort->stopped = true;
-    if (s->nodes_left == 0 || s->effort->nodes_left == 0 || s->effort->stopped) s->out_of_nodes = true;
-    if (s->out_of_nodes) return false;
-    s->nodes_left--;
-    s->effort->nodes_left--;
-    return true;
 }
 
 static bool descend(dct_exact *s, uint32_t start, uint32_t count);

@@ -198,21 +198,9 @@ static dct_status read_item(const table *t, dct_str line, dct_arena *arena, dct_
     return has_gaps ? read_gaps(t, fields[t->at[COLUMN_GAPS]], arena, item, err) : DCT_OK;
 }
 
-dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) {
-    table made = {0}, *t = &made;
-    dct_file file;
-    dct_status status = dct_file_open(&file, path, err);
-    if (status != DCT_OK) return status;
-    char *text = NULL;
-    if (file.bytes > MAX_FILE_BYTES)
-        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
-    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
-        status = dct_fail_memory(err, arena, "the problem");
-    if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
-    t->text = text;
-    t->n_text = file.bytes;
-    dct_file_close(&file);
-    if (status == DCT_OK) status = find_lines(t, arena, err);
+dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, dct_pack_table *out, dct_err *err) {
+    table made = {.text = text, .n_text = n}, *t = &made;
+    dct_status status = find_lines(t, arena, err);
     if (status == DCT_OK) status = read_heading(t, err);
     if (status != DCT_OK) return status;
     if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
@@ -224,6 +212,21 @@ dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_tabl
     }
     *out = made;
     return DCT_OK;
+}
+
+dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) {
+    dct_file file;
+    dct_status status = dct_file_open(&file, path, err);
+    if (status != DCT_OK) return status;
+    char *text = NULL;
+    if (file.bytes > MAX_FILE_BYTES)
+        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
+    if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
+        status = dct_fail_memory(err, arena, "the problem");
+    if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
+    if (status == DCT_OK) status = dct_pack_table_parse(text, file.bytes, arena, out, err);
+    dct_file_close(&file);
+    return status;
 }
 
 static void write_text(dct_writer *w, const char *text) { dct_write_bytes(w, text, strlen(text)); }

@@ -17,7 +17,13 @@ typedef struct dct_pack_table {
     dct_pack_item *items;            /* [n_lines - 1] */
 } dct_pack_table;
 
+/* `text` stays the caller's and must outlive the table; all else lies in the arena. */
+dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, dct_pack_table *out, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) DCT_MUST_CHECK;
+
+/* Packs the items and has the answer verified. Senseless items are DCT_BAD_FILE: they came from the file. */
+dct_status dct_pack_table_pack(dct_pack_table *table, const dct_pack_params *params, dct_arena *arena, dct_pack_result *result,
+                               dct_err *err) DCT_MUST_CHECK;
 
 /* The same file with the offsets of the items filled in. */
 dct_status dct_pack_table_save(const dct_pack_table *table, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;

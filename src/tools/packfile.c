@@ -34,6 +34,17 @@ static dct_status verify(const dct_pack_item *items, uint32_t n, uint64_t height
     return status;
 }
 
+dct_status dct_pack_table_pack(dct_pack_table *t, const dct_pack_params *params, dct_arena *arena, dct_pack_result *result,
+                               dct_err *err) {
+    uint32_t n = (uint32_t)(t->n_lines - 1);
+    dct_status status = dct_pack(t->items, n, NULL, params, arena, result, err);
+    if (status == DCT_USAGE) { /* the message stays */
+        status = DCT_BAD_FILE;
+        if (err != NULL) err->code = status;
+    }
+    return status == DCT_OK ? verify(t->items, n, result->height, arena, err) : status;
+}
+
 static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct_arena *arena, dct_pack_result *result,
                        dct_err *err) {
     uint64_t deadline = dct_os_now_ns() + (uint64_t)((double)params->seconds * 1e9);
@@ -44,13 +55,7 @@ static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct
                             .ctx = &deadline};
     if (pack.nodes == 0 && timed) pack.nodes = UINT64_MAX;
     if (pack.nodes == 0 && (params->minimize || params->capacity != 0)) pack.nodes = WANTED_NODES;
-    uint32_t n = (uint32_t)(t->n_lines - 1);
-    dct_status status = dct_pack(t->items, n, NULL, &pack, arena, result, err);
-    if (status == DCT_USAGE) { /* senseless items came from the file; the message stays */
-        status = DCT_BAD_FILE;
-        if (err != NULL) err->code = status;
-    }
-    return status == DCT_OK ? verify(t->items, n, result->height, arena, err) : status;
+    return dct_pack_table_pack(t, &pack, arena, result, err);
 }
 
 static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dct_err *err) {

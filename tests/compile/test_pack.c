@@ -240,6 +240,28 @@ static void a_gap_gives_its_bytes_away(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* Sizes that are tiny beside the height: items that only hold each other are not raised step by step up to it. Found by fuzzing. */
+static void sizes_far_apart_end_within_the_nodes(void **state) {
+    (void)state;
+    const uint64_t sizes[] = {341714, UINT64_C(737095544671615), UINT64_C(184467440737095), 7337095, UINT64_C(737095544671615),
+                              UINT64_C(187095544671615), UINT64_C(18446744073615)};
+    const uint64_t aligns[] = {64, 4, 64, 64, 4, 4, 1};
+    enum { N = sizeof sizes / sizeof *sizes };
+    dct_pack_item items[N];
+    for (uint32_t i = 0; i < N; i++)
+        items[i] = (dct_pack_item){.size = sizes[i], .align = aligns[i], .begin = i > 0, .end = i > 0 ? 5 : 271};
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_pack_result r;
+    dct_err err;
+    assert_int_equal(dct_pack(items, N, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r, &err), DCT_OK);
+    check_packing(items, N, &r);
+    assert_int_equal(r.load, UINT64_C(1864200826504364));
+    assert_in_range(r.height, r.load, r.load + 256);
+    assert_in_range(r.nodes, 1, 3000);
+    dct_arena_deinit(&arena);
+}
+
 /* What the greedy orders reach is never lost. */
 static void no_instance_is_worse_than_the_best_greedy(void **state) {
     (void)state;
@@ -408,6 +430,7 @@ int main(void) {
         cmocka_unit_test(small_instances_under_a_matrix_are_optimal),
         cmocka_unit_test(shaped_items_are_kept_apart),
         cmocka_unit_test(a_gap_gives_its_bytes_away),
+        cmocka_unit_test(sizes_far_apart_end_within_the_nodes),
         cmocka_unit_test(no_instance_is_worse_than_the_best_greedy),
         cmocka_unit_test(larger_instances_are_valid_and_repeatable),
         cmocka_unit_test(a_fixed_item_stays),
