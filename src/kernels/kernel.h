@@ -5,9 +5,9 @@
  *
  * linear, quantised W   acc = 0; for each group g of the row, ascending (G = 16 or 32 columns):
  *                           acc = fma(ws*as, (float)isum, acc)           isum = exact integer dot of codes and activations
- *                           if the type has minima: acc = fma(-(wm*as), (float)asum, acc)
+ *                           if the type has minima: acc = fma(-wm, as*(float)asum, acc)
  *                       ws, wm: the group's scale and minimum as f32 (d*sc rounds once, exactly representable); as: the scale of the
- *                       activation block of 32 that holds the group; asum: the sum of the group's activations. ws*as rounds.
+ *                       activation block of 32 that holds the group; asum: the sum of the group's activations. ws*as and as*asum round.
  *                       Zero points and tables are inside the integers, so they cost no rounding. A group of 64 or 128 columns (MLX) is
  *                       two or four of 32 with the same scale and minimum.
  * linear, float W       four partial sums p[j] = fma(w[k], x[k], p[j]) over k = j mod 4 ascending; (p0+p1)+(p2+p3)

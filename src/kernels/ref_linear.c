@@ -55,7 +55,7 @@ static float add_groups(const dct_layout *layout, const piece *w, const void *x,
         }
         isum += layout->lift * asum;
         acc = fmaf(w->scales[g] * scales[j / 32], (float)isum, acc);
-        if (layout->has_min) acc = fmaf(-(w->mins[g] * scales[j / 32]), (float)asum, acc);
+        if (layout->has_min) acc = fmaf(-w->mins[g], scales[j / 32] * (float)asum, acc);
     }
     return acc;
 }

@@ -278,7 +278,7 @@ V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, co
         acc = v16f_fma(v16f_mul(scale_of(type, af, unit, at), x_scale(of, 0)), v16f_of_int(sum[g / n_groups][g % n_groups]), acc);
         if (!has_min(type)) continue;
         v16f asum = v16f_of_int(x_sum(of, 0, begin, begin + words, 1));
-        acc = v16f_fnma(v16f_mul(min_of(type, af, unit, at), x_scale(of, 0)), asum, acc);
+        acc = v16f_fnma(min_of(type, af, unit, at), v16f_mul(x_scale(of, 0), asum), acc);
     }
     return acc;
 }
@@ -318,8 +318,15 @@ typedef struct sums {
 /* What a panel needs to know of a type. */
 typedef struct panel_kind {
     uint32_t group;
-    bool has_min, wide;
+    bool has_min, wide, lifted; /* lifted: its codes are higher than what they mean */
 } panel_kind;
+
+/* What the groups of a chunk need of one row of activations, worked out once for all tiles of a block: where the dots begin if
+ * the codes are lifted, and the sum times the scale if there is a minimum. */
+typedef struct row_sums {
+    int32_t start[CHUNK_HALVES * 2];
+    float scaled[CHUNK_HALVES * 2];
+} row_sums;
 
 V_INLINE void unpack_half(dct_dtype type, affine_form af, const uint8_t *unit, uint32_t h, uint32_t at, chunk *out) {
     const uint32_t groups = has_groups_of_16(type) ? 2 : 1;
@@ -345,13 +352,32 @@ V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32
     }
 }
 
-/* One group of n_tiles chunks and n_rows rows. */
-V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t half, uint32_t c_begin, uint32_t c_end,
-                          uint32_t g, const x_half *x, int zero, v16f acc[][V_LINEAR_TILES]) {
+V_INLINE void sum_groups(panel_kind kind, uint32_t n_halves, const int16_t *of_16, const float *scales, int zero, row_sums *out) {
+    const uint32_t per_half = kind.group == 16 ? 2 : 1;
+    for (uint32_t g = 0; g < n_halves * per_half; g++) {
+        int32_t sum = kind.group == 16 ? of_16[g] : of_16[2 * g] + of_16[2 * g + 1];
+        if (kind.lifted) out->start[g] = -zero * sum;
+        if (kind.has_min) out->scaled[g] = scales[g / per_half] * (float)sum;
+    }
+}
+
+V_INLINE void sum_rows(panel_kind kind, uint32_t n_halves, x_half x, uint32_t n, int zero, row_sums *out) {
+    if (!kind.lifted && !kind.has_min) return;
+    for (uint32_t t = 0; t < n; t++, x.row += x.stride) {
+        const int16_t *of_16 = (const int16_t *)(x.row + x.sums);
+        const float *scales = (const float *)(x.row + x.scale);
+        if (n_halves == CHUNK_HALVES) sum_groups(kind, CHUNK_HALVES, of_16, scales, zero, &out[t]);
+        else sum_groups(kind, n_halves, of_16, scales, zero, &out[t]);
+    }
+}
+
+/* One group, the g-th of n_tiles chunks, and n_rows rows. */
+V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, size_t half, uint32_t c_begin,
+                          uint32_t c_end, size_t g, const x_half *x, const row_sums *of_row, v16f acc[][V_LINEAR_TILES]) {
     v16i sum[V_LINEAR_ROWS][V_LINEAR_TILES];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
-        v16i start = x_sum(x, t, c_begin, c_end, -zero);
+        v16i start = kind.lifted ? v16i_set1(of_row[t].start[g]) : v16i_zero();
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < n_tiles; i++) sum[t][i] = start;
     }
@@ -369,18 +395,17 @@ V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, co
     }
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
-        v16f as = x_scale(x, t), asum = v16f_zero();
-        if (kind.has_min) asum = v16f_of_int(x_sum(x, t, c_begin, c_end, 1));
+        v16f as = x_scale(x, t);
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < n_tiles; i++) {
             acc[t][i] = v16f_fma(v16f_mul(v16f_load(w[i].scales[g]), as), v16f_of_int(sum[t][i]), acc[t][i]);
-            if (kind.has_min) acc[t][i] = v16f_fnma(v16f_mul(v16f_load(w[i].mins[g]), as), asum, acc[t][i]);
+            if (kind.has_min) acc[t][i] = v16f_fnma(v16f_load(w[i].mins[g]), v16f_set1(of_row[t].scaled[g]), acc[t][i]);
         }
     }
 }
 
-V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t n_halves, x_half x, int zero,
-                    float (*out)[V_LINEAR_TILES][16]) {
+V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t n_halves, x_half x,
+                    const row_sums *of_row, float (*out)[V_LINEAR_TILES][16]) {
     v16f acc[V_LINEAR_ROWS][V_LINEAR_TILES];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
@@ -388,12 +413,12 @@ V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const ch
         for (uint32_t i = 0; i < n_tiles; i++) acc[t][i] = v16f_load(out[t][i]);
     }
 #pragma GCC unroll 1
-    for (uint32_t h = 0; h < n_halves; h++, x.codes += 32, x.scale += 4, x.sums += 4) {
+    for (size_t h = 0; h < n_halves; h++, x.codes += 32, x.scale += 4) {
         if (kind.group == 32) {
-            panel_group(kind, n_tiles, n_rows, w, h, 0, 8, h, &x, zero, acc);
+            panel_group(kind, n_tiles, n_rows, w, h, 0, 8, h, &x, of_row, acc);
         } else {
-            panel_group(kind, n_tiles, n_rows, w, h, 0, 4, 2 * h, &x, zero, acc);
-            panel_group(kind, n_tiles, n_rows, w, h, 4, 8, 2 * h + 1, &x, zero, acc);
+            panel_group(kind, n_tiles, n_rows, w, h, 0, 4, 2 * h, &x, of_row, acc);
+            panel_group(kind, n_tiles, n_rows, w, h, 4, 8, 2 * h + 1, &x, of_row, acc);
         }
     }
 #pragma GCC unroll 8
@@ -404,32 +429,34 @@ V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const ch
 }
 
 /* n rows against n_tiles chunks, as many at a time as registers hold. */
-V_INLINE void panels(panel_kind kind, uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) {
+V_INLINE void panels(panel_kind kind, uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero,
+                     sums *out) {
+    row_sums of_row[BLOCK_ROWS];
     uint32_t t = 0;
-    for (; n - t >= V_LINEAR_ROWS; t += V_LINEAR_ROWS, x.row += V_LINEAR_ROWS * x.stride) {
-        panel(kind, n_tiles, V_LINEAR_ROWS, w, n_halves, x, zero, out->of + t);
-    }
+    sum_rows(kind, n_halves, x, n, zero, of_row);
+    for (; n - t >= V_LINEAR_ROWS; t += V_LINEAR_ROWS, x.row += V_LINEAR_ROWS * x.stride)
+        panel(kind, n_tiles, V_LINEAR_ROWS, w, n_halves, x, of_row + t, out->of + t);
     if (V_LINEAR_ROWS > 2) {
-        for (; n - t >= 2; t += 2, x.row += 2 * x.stride) panel(kind, n_tiles, 2, w, n_halves, x, zero, out->of + t);
+        for (; n - t >= 2; t += 2, x.row += 2 * x.stride) panel(kind, n_tiles, 2, w, n_halves, x, of_row + t, out->of + t);
     }
-    if (t < n) panel(kind, n_tiles, 1, w, n_halves, x, zero, out->of + t);
+    if (t < n) panel(kind, n_tiles, 1, w, n_halves, x, of_row + t, out->of + t);
 }
 
 typedef void panels_fn(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out);
 
-#define PANELS(NAME, GROUP, HAS_MIN, WIDE) \
+#define PANELS(NAME, GROUP, HAS_MIN, WIDE, LIFTED) \
     static void NAME##_one_tile(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
-        panels((panel_kind){GROUP, HAS_MIN, WIDE}, 1, w, n_halves, x, n, zero, out); \
+        panels((panel_kind){GROUP, HAS_MIN, WIDE, LIFTED}, 1, w, n_halves, x, n, zero, out); \
     } \
     static void NAME##_tiles(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
-        panels((panel_kind){GROUP, HAS_MIN, WIDE}, V_LINEAR_TILES, w, n_halves, x, n, zero, out); \
+        panels((panel_kind){GROUP, HAS_MIN, WIDE, LIFTED}, V_LINEAR_TILES, w, n_halves, x, n, zero, out); \
     }
-PANELS(groups_of_32, 32, false, false)
-PANELS(groups_of_32_wide, 32, false, true)
-PANELS(groups_of_32_min, 32, true, false)
-PANELS(groups_of_32_min_wide, 32, true, true)
-PANELS(groups_of_16, 16, false, false)
-PANELS(groups_of_16_min, 16, true, false)
+PANELS(groups_of_32, 32, false, false, true)
+PANELS(groups_of_32_wide, 32, false, true, V_WIDE_BIAS != 0)
+PANELS(groups_of_32_min, 32, true, false, false)
+PANELS(groups_of_32_min_wide, 32, true, true, V_WIDE_BIAS != 128)
+PANELS(groups_of_16, 16, false, false, true)
+PANELS(groups_of_16_min, 16, true, false, false)
 #undef PANELS
 
 V_INLINE panels_fn *panels_of(dct_dtype type, uint32_t n_tiles) {
