@@ -703,6 +703,49 @@ static void a_chat_takes_long_lines(void **state) {
     free(line);
 }
 
+/* RssAnon + VmSwap of a process, in KiB. */
+static double anonymous_kib(pid_t pid) {
+    char path[64], text[8192] = "";
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    double anon = number_after(text, "\nRssAnon:"), swap = number_after(text, "\nVmSwap:");
+    assert_true(anon > 0 && swap >= 0);
+    return anon + swap;
+}
+
+/* 1,000 prompts and 5,000 tokens later the process holds what it held before the first. */
+static void a_long_life_takes_no_memory(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    enum { PROMPTS = 1000, TOKENS = 5 };
+    const char *line = "run $M -c 256 -n 5 --temp 0.9 -cnv --ignore-eos --seal kill";
+    char *prompts = malloc(PROMPTS * 80);
+    size_t n = 0;
+    for (int i = 1; i < PROMPTS; i++) /* lengths differ, and every third question begins a conversation */
+        n += (size_t)sprintf(prompts + n, "%sWhat is %d %.*s\n", i % 3 == 0 ? "/clear\n" : "", i * 7919 % 10007, i % 31, "times the number of sand grains");
+    sprintf(prompts + n, "/end\n");
+    child c = start(line);
+    take_until(&c, 1, "\n> ");
+    double before = anonymous_kib(c.pid);
+    say(&c, "hello\n");
+    take_until(&c, 1, "\n> \n> ");
+    assert_true(anonymous_kib(c.pid) == before);
+    say(&c, prompts);
+    take_until(&c, 1, "dctms: /end: no such command");
+    assert_true(anonymous_kib(c.pid) == before);
+    say(&c, "/exit\n");
+    expect_code(&c, line, 0);
+    assert_int_equal((int)number_after(strstr(c.text[1], "\n       eval time"), " ms / "), PROMPTS * TOKENS);
+    assert_non_null(strstr(c.text[1], "mallocs after ready 0 \xc2\xb7 page faults after ready 0"));
+    drop(&c);
+    free(prompts);
+}
+
 /* ---- signals ---- */
 
 static void pause_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
@@ -833,6 +876,7 @@ int main(void) {
         cmocka_unit_test(a_chat_knows_its_commands),
         cmocka_unit_test(a_chat_is_timed_as_a_whole),
         cmocka_unit_test(a_chat_takes_long_lines),
+        cmocka_unit_test(a_long_life_takes_no_memory),
         cmocka_unit_test(signals_end_a_run),
         cmocka_unit_test(signals_leave_no_file),
         cmocka_unit_test(signals_end_a_chat),
