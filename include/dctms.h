@@ -140,6 +140,7 @@ typedef struct dctms_plan_info {
     uint64_t step_weight_bytes;               /* packed weights that the products of one generated token read */
     uint64_t prompt_row_macs; /* multiply-accumulates of products: for each token of a prompt; */
     uint64_t prompt_run_macs; /* besides, for each chunk */
+    uint32_t logical_tensors, physical_buffers; /* counted as the paper does */
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 

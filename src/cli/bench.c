@@ -5,15 +5,10 @@
  * says why), one after another.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 
 #include "cli/bench.h"
 
@@ -163,24 +158,6 @@ static int find_roofline(bench_request *r, uint32_t n_workers, const dct_rooflin
     return 0;
 }
 
-/* The child does not outlive a parent that was killed. */
-static void follow_parent(pid_t parent) {
-#if defined(__linux__)
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(DCT_SYSTEM);
-#else
-    (void)parent;
-#endif
-}
-
-static int exit_code_of(int status) {
-    if (WIFEXITED(status)) return WEXITSTATUS(status);
-    int number = WTERMSIG(status);
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP) return 128 + number;
-    cli_note("dctms: the session was ended by signal %d\n", number);
-    return DCT_SYSTEM;
-}
-
 /* The job in a process of its own. */
 static int run_child(const bench_job *job) {
     cli_flush();
@@ -190,7 +167,7 @@ static int run_child(const bench_job *job) {
         return DCT_SYSTEM;
     }
     if (child == 0) {
-        follow_parent(parent);
+        cli_follow_parent(parent);
         int code = bench_session(job);
         cli_flush();
         _exit(code);
@@ -199,7 +176,7 @@ static int run_child(const bench_job *job) {
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) return DCT_SYSTEM;
     }
-    int code = exit_code_of(status);
+    int code = cli_child_code(status, "the session");
     if (code == 0) job->sheet->first = false; /* the child's copy said so */
     return code;
 }

@@ -5,6 +5,8 @@
 #ifndef DCT_CLI_CLI_H
 #define DCT_CLI_CLI_H
 
+#include <sys/types.h>
+
 #include "base/os.h"
 #include "base/status.h"
 #include "dctms.h"
@@ -60,6 +62,11 @@ typedef struct cli_options {
     const char *bench_format, *cpu_mask;
     uint32_t repetitions, delay;
     bool no_warmup, no_roofline;
+    /* protocol */
+    cli_list categories, systems, stresses;
+    uint32_t n_runs, n_prompts;
+    const char *llama_bench, *directory;
+    uint64_t stress_memory, memory_limit;
 } cli_options;
 
 /* Fills *options from the command line and from LLAMA_ARG_* variables (a flag beats its variable). On a mistake prints one line
@@ -77,6 +84,7 @@ int cli_score(const cli_options *o);
 int cli_pack(const cli_options *o);
 int cli_synth(const cli_options *o);
 int cli_bench(const cli_options *o);
+int cli_protocol(const cli_options *o);
 
 /* ---- output: write(2) through fixed buffers, so that nothing allocates ---- */
 void cli_out(void *where, const char *text, size_t n);    /* a dctms_write_fn: NULL is stdout (buffered), CLI_STDERR stderr */
@@ -155,6 +163,10 @@ int cli_seal(const cli_modes *modes, bool *enforced);
 
 /* Draws a progress line on stderr when it is a terminal, which the next note replaces: a `progress` callback of the library. */
 void cli_progress(void *label, uint64_t done, uint64_t total);
+
+/* ---- processes (child.c) ---- */
+void cli_follow_parent(pid_t parent);                /* the child calls it first: it ends when the parent does */
+int cli_child_code(int status, const char *what);    /* of waitpid, as an exit code; says so when a signal ended it */
 
 /* ---- the library heap (heap.c): malloc of this executable ---- */
 typedef struct cli_heap_figures {

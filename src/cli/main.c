@@ -13,6 +13,7 @@ static const struct {
 } verbs[] = {
     {"plan", cli_plan},         {"verify", cli_verify}, {"run", cli_run},   {"inspect", cli_inspect}, {"tokenize", cli_tokenize},
     {"score", cli_score},       {"pack", cli_pack},     {"synth", cli_synth}, {"bench", cli_bench},
+    {"protocol", cli_protocol},
 };
 
 /* The built-in model lies beside the program: installed in ../share/dctms, in a build tree in ../models. */

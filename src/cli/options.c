@@ -16,7 +16,8 @@
 enum {
     V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
     V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
-    V_ONE = V_PLAN | V_RUN | V_SCORE, /* one plan: one value for each bound */
+    V_PROTOCOL = 1 << 9,
+    V_ONE = V_PLAN | V_RUN | V_SCORE | V_PROTOCOL, /* one plan: one value for each bound */
     V_BOUNDS = V_ONE | V_BENCH,
     V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE /* the argument is a model */
 };
@@ -73,9 +74,9 @@ static const opt_row rows[] = {
      "on (default), kill (an attempt to get memory ends the process) or off"},
     {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW",
      "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
-    {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(mlock), "LLAMA_ARG_MLOCK", NULL,
+    {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE | V_PROTOCOL, F(mlock), "LLAMA_ARG_MLOCK", NULL,
      "pin the memory; failing is fatal"},
-    {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE, F(force), NULL, NULL,
+    {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE | V_PROTOCOL, F(force), NULL, NULL,
      "start even when M_max exceeds the available memory"},
     {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0 or less: greedy)"},
     {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0 or less: off"},
@@ -86,7 +87,8 @@ static const opt_row rows[] = {
      "tokens that penalties look at (default 64; 0: none; -1: all)"},
     {NULL, "--presence-penalty", NULL, O_F32, V_RUN, F(presence_penalty), NULL, "X", "default 0: off"},
     {NULL, "--frequency-penalty", NULL, O_F32, V_RUN, F(frequency_penalty), NULL, "X", "default 0: off"},
-    {"-s", "--seed", NULL, O_SEED, V_RUN | V_SYNTH, F(seed), NULL, "S", "default 0; -1: a random one, which is printed"},
+    {"-s", "--seed", NULL, O_SEED, V_RUN | V_SYNTH | V_PROTOCOL, F(seed), NULL, "S",
+     "default 0; -1: a random one, which is printed"},
     {"-l", "--logit-bias", NULL, O_BIAS, V_RUN, 0, NULL, "ID+B", "add B to a token's logit (15043+1, 15043-1); up to 64 times"},
     {"-r", "--reverse-prompt", "--stop", O_STOP, V_RUN, 0, NULL, "TEXT", "end at this text; up to 16 times"},
     {NULL, "--ignore-eos", NULL, O_FLAG, V_RUN, F(ignore_eos), NULL, NULL, "go on past end tokens, to exactly M tokens"},
@@ -134,12 +136,26 @@ static const opt_row rows[] = {
     {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..",
      "f32, f16, bf16 or q8_0 (default f16)"},
     {"-c", "--ctx-size", NULL, O_U32, V_BENCH, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context (default: what the tests need)"},
-    {"-r", "--repetitions", NULL, O_U32, V_BENCH, F(repetitions), NULL, "R", "default 5"},
+    {"-r", "--repetitions", NULL, O_U32, V_BENCH | V_PROTOCOL, F(repetitions), NULL, "R", "default 5"},
     {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX",
      "processors to run on, bit 0 the first (default: all that are allowed)"},
     {NULL, "--delay", NULL, O_U32, V_BENCH, F(delay), NULL, "S", "seconds to rest before each test (default 0)"},
     {NULL, "--no-warmup", NULL, O_FLAG, V_BENCH, F(no_warmup), NULL, NULL, "do not run each test once before it is timed"},
     {NULL, "--no-roofline", NULL, O_FLAG, V_BENCH, F(no_roofline), NULL, NULL, "do not measure the machine"},
+    /* Of protocol. "NAME,.." is names with commas, and the flag may be repeated. */
+    {NULL, "--runs", NULL, O_U32, V_PROTOCOL, F(n_runs), NULL, "K",
+     "independent runs, each with processes of its own (default 1)"},
+    {NULL, "--prompts", NULL, O_U32, V_PROTOCOL, F(n_prompts), NULL, "K", "prompts of each category, at most 10 (default 1)"},
+    {NULL, "--categories", NULL, O_LIST, V_PROTOCOL, F(categories), NULL, "NAME,..", "P1 to P5 (default: all)"},
+    {NULL, "--systems", NULL, O_LIST, V_PROTOCOL, F(systems), NULL, "NAME,..",
+     "planned, dynamic, llama.cpp (default: all that can be run)"},
+    {NULL, "--llama-bench", NULL, O_STR, V_PROTOCOL, F(llama_bench), NULL, "FILE", "the program for the system llama.cpp"},
+    {NULL, "--stress", NULL, O_LIST, V_PROTOCOL, F(stresses), NULL, "NAME,..",
+     "none (default), cpu, memory, io: what a neighbour process does meanwhile"},
+    {NULL, "--stress-memory", NULL, O_SIZE, V_PROTOCOL, F(stress_memory), NULL, "SIZE",
+     "what the neighbour of memory takes at most (default: 3/4 of what is left)"},
+    {"-o", "--output", NULL, O_STR, V_PROTOCOL, F(directory), NULL, "DIR",
+     "keep records, tables and charts here; a run that was cut off goes on from them"},
     /* What people type out of habit and what changes nothing here. */
     {"-mmp", "--mmap", "--poll", O_ACCEPT_VALUE, V_BENCH, 0, NULL, NULL, NULL},
     {"-v", "--verbose", "--progress", O_ACCEPT, V_BENCH, 0, NULL, NULL, NULL},
@@ -161,6 +177,7 @@ static const struct {
     {"verify", "F.plan [MODEL]", "check a plan independently", V_VERIFY},
     {"run", "[MODEL]", "plan, seal, answer", V_RUN},
     {"bench", "[MODEL]", "tokens per second, in the shape of llama-bench", V_BENCH},
+    {"protocol", "[MODEL]", "the paper's experiment: planned against dynamic allocation", V_PROTOCOL},
     {"inspect", "[MODEL]", "what a model file holds", V_INSPECT},
     {"tokenize", "[MODEL]", "ids of a text", V_TOKENIZE},
     {"score", "[MODEL] -f TEXT", "perplexity of a text; KL divergence from saved logits", V_SCORE},
@@ -324,7 +341,8 @@ static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON &
 static void set_defaults(cli_options *o) {
     dctms_gen_params gen = dctms_gen_default_params();
     *o = (cli_options){.temp = gen.temperature, .top_p = gen.top_p, .min_p = gen.min_p, .top_k = gen.top_k,
-                       .repeat_penalty = gen.repeat_penalty, .repeat_last_n = gen.repeat_last_n, .repetitions = 5};
+                       .repeat_penalty = gen.repeat_penalty, .repeat_last_n = gen.repeat_last_n, .repetitions = 5,
+                       .n_runs = 1, .n_prompts = 1};
 }
 
 static dct_status read_environment(int bit, cli_options *o) {

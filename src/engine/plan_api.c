@@ -273,6 +273,8 @@ void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     info->step_weight_bytes = step.weight_bytes;
     info->prompt_row_macs = chunk.macs_per_row;
     info->prompt_run_macs = chunk.macs_per_run;
+    info->logical_tensors = plan->paper_tensors;
+    info->physical_buffers = plan->paper_buffers;
     info->optimal = true;
     for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
 }

@@ -4,6 +4,7 @@
 #define DCT_TOOLS_TOOLS_H
 
 #include "base/dtype.h"
+#include "tools/protocol.h"
 
 /* Writes a GGUF file of a known shape with seeded random weights. `type` names a tensor type ("Q4_0") or a mixture ("Q4_K_M",
  * "Q5_K_M", ...), or a directory ("hf-bf16", "mlx-4bit", ...), which is made where there is none. progress may be NULL. */

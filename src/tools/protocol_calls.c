@@ -1,0 +1,283 @@
+/* tools/protocol_calls: records of calls as lines of CSV in files that only grow.
+ *
+ * What was measured is never rewritten: a run that is cut off has lost at most the line that it was writing, which is
+ * removed when the file is opened again. Lines are read back strictly; one that is not as we write it is DCT_BAD_FILE with
+ * its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/protocol.h"
+
+static const char calls_heading[] =
+    "run,stress,system,prompt,repetition,n_prompt,n_predicted,latency_ms,peak_rss_bytes,vm_hwm_bytes\n";
+static const char rss_heading[] = "run,stress,system,prompt,repetition,ms,rss_bytes\n";
+enum { MAX_FIELDS = 10, MAX_LINE = 256, MAX_FILE = 1 << 30 };
+
+/* ---- names ---- */
+
+static const char *const system_names[DCT_SYSTEMS] = {"planned", "dynamic", "llama.cpp"};
+static const char *const stress_names[DCT_STRESSES] = {"none", "cpu", "memory", "io"};
+
+const char *dct_system_name(dct_system system) { return system_names[system]; }
+const char *dct_stress_name(dct_stress stress) { return stress_names[stress]; }
+
+static bool find_name(const char *const *names, uint32_t n, const char *name, uint32_t *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
+bool dct_system_of_name(const char *name, dct_system *out) {
+    uint32_t i;
+    if (!find_name(system_names, DCT_SYSTEMS, name, &i)) return false;
+    *out = (dct_system)i;
+    return true;
+}
+
+bool dct_stress_of_name(const char *name, dct_stress *out) {
+    uint32_t i;
+    if (!find_name(stress_names, DCT_STRESSES, name, &i)) return false;
+    *out = (dct_stress)i;
+    return true;
+}
+
+/* ---- files ---- */
+
+static dct_status fail_errno(const char *what, dct_err *err) {
+    return dct_fail(err, DCT_SYSTEM, "%s: %s", what, strerror(errno));
+}
+
+static dct_status write_text(int fd, const char *text, size_t n, dct_err *err) {
+    while (n > 0) {
+        ssize_t put = write(fd, text, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return fail_errno("the records cannot be written", err);
+        text += put;
+        n -= (size_t)put;
+    }
+    return DCT_OK;
+}
+
+static dct_status file_bytes(int fd, uint64_t *bytes, dct_err *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return fail_errno("the records", err);
+    *bytes = (uint64_t)st.st_size;
+    return *bytes <= MAX_FILE ? DCT_OK : dct_fail(err, DCT_BAD_FILE, "more than %d bytes of records", MAX_FILE);
+}
+
+/* Removes what stands behind the last newline. */
+static dct_status cut_torn_line(int fd, uint64_t bytes, dct_err *err) {
+    uint64_t keep = bytes;
+    char last;
+    while (keep > 0 && bytes - keep < MAX_LINE) {
+        if (pread(fd, &last, 1, (off_t)keep - 1) != 1) return fail_errno("the records cannot be read", err);
+        if (last == '\n') break;
+        keep--;
+    }
+    if (bytes - keep == MAX_LINE) return dct_fail(err, DCT_BAD_FILE, "these are no records");
+    return keep == bytes || ftruncate(fd, (off_t)keep) == 0 ? DCT_OK : fail_errno("a torn record cannot be removed", err);
+}
+
+static dct_status check_heading(int fd, const char *heading, dct_err *err) {
+    char begin[MAX_LINE];
+    size_t n = strlen(heading);
+    ssize_t got = pread(fd, begin, n, 0);
+    if (got == 0) return write_text(fd, heading, n, err);
+    bool is_ours = got == (ssize_t)n && memcmp(begin, heading, n) == 0;
+    return is_ours ? DCT_OK : dct_fail(err, DCT_BAD_FILE, "the first line is not our heading");
+}
+
+static int open_unnamed(void) {
+    const char *directory = getenv("TMPDIR");
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/dctms-XXXXXX", directory != NULL && *directory != '\0' ? directory : "/tmp");
+    if (n < 0 || (size_t)n >= sizeof path) return -1;
+    int fd = mkostemp(path, O_APPEND | O_CLOEXEC);
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+static dct_status open_file(dct_calls_file *file, const char *path, const char *heading, dct_err *err) {
+    uint64_t bytes;
+    file->fd = path != NULL ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : open_unnamed();
+    if (file->fd < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path != NULL ? path : "a temporary file", strerror(errno));
+    dct_status status = DCT_OK;
+    if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) status = dct_fail(err, DCT_SYSTEM, "another process is writing it");
+    if (status == DCT_OK) status = file_bytes(file->fd, &bytes, err);
+    if (status == DCT_OK) status = cut_torn_line(file->fd, bytes, err);
+    if (status == DCT_OK) status = check_heading(file->fd, heading, err);
+    if (status == DCT_OK) return DCT_OK;
+    if (path != NULL) dct_err_name_file(err, path);
+    dct_calls_close(file);
+    return status;
+}
+
+dct_status dct_calls_open(dct_calls_file *file, const char *path, dct_err *err) {
+    return open_file(file, path, calls_heading, err);
+}
+
+dct_status dct_rss_open(dct_calls_file *file, const char *path, dct_err *err) { return open_file(file, path, rss_heading, err); }
+
+void dct_calls_close(dct_calls_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    file->fd = -1;
+}
+
+/* ---- writing ---- */
+
+static int put_key(char *line, size_t size, const dct_call *c) {
+    return snprintf(line, size, "%u,%s,%s,%u,%u", c->key.run, dct_stress_name(c->key.stress), dct_system_name(c->key.system),
+                    c->prompt, c->repetition);
+}
+
+dct_status dct_calls_append(const dct_calls_file *file, const dct_call *c, dct_err *err) {
+    char line[MAX_LINE];
+    int n = put_key(line, sizeof line, c);
+    n += snprintf(line + n, sizeof line - (size_t)n, ",%u,%u,%.6f,%" PRIu64 ",%" PRIu64 "\n", c->n_prompt, c->n_predicted,
+                  c->latency_ms, c->peak_rss, c->vm_hwm);
+    return write_text(file->fd, line, (size_t)n, err);
+}
+
+dct_status dct_rss_append(const dct_calls_file *file, const dct_call *c, const dct_rss_sample *samples, uint32_t n,
+                          dct_err *err) {
+    char key[MAX_LINE], text[16 * MAX_LINE];
+    size_t used = 0;
+    dct_status status = DCT_OK;
+    put_key(key, sizeof key, c);
+    for (uint32_t i = 0; i < n && status == DCT_OK; i++) {
+        if (i > 0 && i + 1 < n && samples[i].bytes == samples[i - 1].bytes) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s,%.3f,%" PRIu64 "\n", key, samples[i].ms, samples[i].bytes);
+        if (sizeof text - used >= MAX_LINE) continue;
+        status = write_text(file->fd, text, used, err);
+        used = 0;
+    }
+    return status == DCT_OK ? write_text(file->fd, text, used, err) : status;
+}
+
+/* ---- reading ---- */
+
+/* The fields of one line, each ended by a NUL. */
+typedef struct fields {
+    char *at[MAX_FIELDS];
+    uint32_t n;
+} fields;
+
+static void split(char *line, fields *f) {
+    f->n = 0;
+    for (char *at = line; at != NULL && f->n < MAX_FIELDS;) {
+        f->at[f->n++] = at;
+        at = strchr(at, ',');
+        if (at != NULL) *at++ = '\0';
+    }
+}
+
+static bool take_u64(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || v < least || v > most) return false;
+    *out = v;
+    return true;
+}
+
+static bool take_u32(const char *text, uint32_t least, uint32_t most, uint32_t *out) {
+    uint64_t v;
+    if (!take_u64(text, least, most, &v)) return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
+static bool take_ms(const char *text, double *out) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    double v = strtod(text, &end);
+    if (*end != '\0' || !(v >= 0 && v < 1e12)) return false;
+    *out = v;
+    return true;
+}
+
+static bool take_key(const fields *f, dct_session_key *key, uint32_t *prompt, uint32_t *repetition) {
+    return take_u32(f->at[0], 1, DCT_PROTOCOL_RUNS, &key->run) && dct_stress_of_name(f->at[1], &key->stress) &&
+           dct_system_of_name(f->at[2], &key->system) && take_u32(f->at[3], 0, DCT_PROTOCOL_PROMPTS - 1, prompt) &&
+           take_u32(f->at[4], 1, DCT_PROTOCOL_REPETITIONS, repetition);
+}
+
+static bool take_call(const fields *f, void *record) {
+    dct_call *c = record;
+    return f->n == 10 && take_key(f, &c->key, &c->prompt, &c->repetition) && take_u32(f->at[5], 1, UINT32_MAX, &c->n_prompt) &&
+           take_u32(f->at[6], 1, UINT32_MAX, &c->n_predicted) && take_ms(f->at[7], &c->latency_ms) && c->latency_ms > 0 &&
+           take_u64(f->at[8], 0, UINT64_MAX, &c->peak_rss) && take_u64(f->at[9], 0, UINT64_MAX, &c->vm_hwm);
+}
+
+static bool take_rss(const fields *f, void *record) {
+    dct_rss_record *r = record;
+    return f->n == 7 && take_key(f, &r->key, &r->prompt, &r->repetition) && take_ms(f->at[5], &r->sample.ms) &&
+           take_u64(f->at[6], 0, UINT64_MAX, &r->sample.bytes);
+}
+
+static dct_status read_text(int fd, dct_arena *arena, char **text, uint64_t *n, dct_err *err) {
+    dct_status status = file_bytes(fd, n, err);
+    if (status != DCT_OK) return status;
+    *text = dct_arena_alloc(arena, *n + 1);
+    if (*text == NULL) return dct_fail_memory(err, arena, "the records");
+    for (uint64_t at = 0; at < *n;) {
+        ssize_t got = pread(fd, *text + at, (size_t)(*n - at), (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return fail_errno("the records cannot be read", err);
+        at += (uint64_t)got;
+    }
+    return DCT_OK;
+}
+
+/* Every line behind the heading goes through `take` into the next record. */
+static dct_status load(int fd, dct_arena *arena, size_t record_bytes, bool (*take)(const fields *f, void *record), void **records,
+                       uint32_t *n, dct_err *err) {
+    char *text;
+    uint64_t n_text, n_lines = 0;
+    dct_status status = read_text(fd, arena, &text, &n_text, err);
+    if (status != DCT_OK) return status;
+    for (uint64_t i = 0; i < n_text; i++) n_lines += text[i] == '\n';
+    char *out = dct_arena_array(arena, n_lines, record_bytes);
+    if (out == NULL) return dct_fail_memory(err, arena, "the records");
+    *n = 0;
+    char *line = strchr(text, '\n');
+    for (line = line != NULL ? line + 1 : text; *line != '\0';) {
+        fields f;
+        char *end = strchr(line, '\n');
+        if (end != NULL) *end = '\0';
+        uint64_t offset = (uint64_t)(line - text);
+        split(line, &f);
+        if (end == NULL || !take(&f, out + *n * record_bytes)) return dct_fail_at(err, DCT_BAD_FILE, offset, "this is no record");
+        ++*n;
+        line = end + 1;
+    }
+    *records = out;
+    return DCT_OK;
+}
+
+dct_status dct_calls_load(const dct_calls_file *file, dct_arena *arena, dct_call **calls, uint32_t *n, dct_err *err) {
+    void *records;
+    dct_status status = load(file->fd, arena, sizeof **calls, take_call, &records, n, err);
+    if (status == DCT_OK) *calls = records;
+    return status;
+}
+
+dct_status dct_rss_load(const dct_calls_file *file, dct_arena *arena, dct_rss_record **out, uint32_t *n, dct_err *err) {
+    void *records;
+    dct_status status = load(file->fd, arena, sizeof **out, take_rss, &records, n, err);
+    if (status == DCT_OK) *out = records;
+    return status;
+}
