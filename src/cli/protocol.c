@@ -90,10 +90,11 @@ static bool parse_lists(protocol_request *r) {
 }
 
 static bool parse_counts(const cli_options *o) {
-    const int most_repetitions = DCT_PROTOCOL_REPETITIONS, most_runs = DCT_PROTOCOL_RUNS, most_prompts = DCT_PROTOCOL_PER_CATEGORY;
-    if (o->repetitions < 1 || o->repetitions > most_repetitions) cli_usage("-r: 1 to %d", most_repetitions);
-    else if (o->n_runs < 1 || o->n_runs > most_runs) cli_usage("--runs: 1 to %d", most_runs);
-    else if (o->n_prompts < 1 || o->n_prompts > most_prompts) cli_usage("--prompts: 1 to %d", most_prompts);
+    const uint32_t most_repetitions = DCT_PROTOCOL_REPETITIONS, most_runs = DCT_PROTOCOL_RUNS;
+    const uint32_t most_prompts = DCT_PROTOCOL_PER_CATEGORY;
+    if (o->repetitions < 1 || o->repetitions > most_repetitions) cli_usage("-r: 1 to %u", most_repetitions);
+    else if (o->n_runs < 1 || o->n_runs > most_runs) cli_usage("--runs: 1 to %u", most_runs);
+    else if (o->n_prompts < 1 || o->n_prompts > most_prompts) cli_usage("--prompts: 1 to %u", most_prompts);
     else if (o->n_args > (o->model == NULL ? 1u : 0u)) cli_usage("protocol takes one model");
     else return true;
     return false;
@@ -221,7 +222,8 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
     const cli_options *b = &r->bounds;
     snprintf(text, SETTINGS_BYTES,
              "{\"format\": 1, \"fingerprint\": \"%016" PRIx64 "\", \"file_bytes\": %" PRIu64 ", \"n_input\": %u, "
-             "\"n_output\": %u, \"ubatch\": %u, \"threads\": %u, \"type_k\": \"%.8s\", \"type_v\": \"%.8s\", \"kernels\": \"%s\"}\n",
+             "\"n_output\": %u, \"ubatch\": %u, \"threads\": %u, \"type_k\": \"%.8s\", \"type_v\": \"%.8s\", "
+             "\"kernels\": \"%s\"}\n",
              s->model.fingerprint, s->model.file_bytes, s->plan.n_input, s->plan.n_output, s->plan.ubatch, s->plan.threads,
              b->type_k != NULL ? b->type_k : "f16", b->type_v != NULL ? b->type_v : "f16", dctms_kernels_name());
 }
