@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare types speed shared bench clean
+.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare types speed shared bench page clean
 
 all: build-release
 
@@ -59,6 +59,10 @@ speed: build-release
 
 shared: build-release
 	@for what in steady hog crowd start idle; do for model in $(MODELS); do bench/shared $$what $$model --dctms $(DCTMS) || exit 1; done; done
+
+# The page of plan --html in a headless Chromium, where there is one: make page MODEL=a.gguf FLAGS="-c 1280 -n 256"
+page: build-release
+	@scripts/check-page.sh $(DCTMS) $(MODEL) $(FLAGS)
 
 bench: build-release
 	@$(DCTMS) bench

@@ -125,7 +125,7 @@ DCTMS_API dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_mod
 
 typedef enum dctms_plan_format {
     DCTMS_PLAN_TABLE, DCTMS_PLAN_TEXT, DCTMS_PLAN_JSON, DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE,
-    DCTMS_PLAN_PAPER
+    DCTMS_PLAN_PAPER, DCTMS_PLAN_HTML
 } dctms_plan_format;
 DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
                                         dctms_error *err);

@@ -48,7 +48,7 @@ typedef struct cli_options {
     dctms_logit_bias bias[CLI_MAX_BIAS];
     uint32_t n_bias;
     /* output */
-    const char *output, *svg, *phase, *type;
+    const char *output, *svg, *html, *phase, *type;
     bool json, text, paper, all, ids;
     /* score */
     const char *save_logits, *kl_base, *ids_file;

@@ -22,12 +22,12 @@ static bool parse_phase(const cli_options *o, dctms_plan_format *drawn) {
     return false;
 }
 
-static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const cli_options *o) {
+static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char *path) {
     dctms_error err;
     cli_sink sink = {0};
     dctms_status status = dctms_plan_print(plan, drawn, cli_sink_write, &sink, &err);
     if (status != DCTMS_OK) return cli_fail(&err);
-    return cli_sink_save(&sink, o->svg);
+    return cli_sink_save(&sink, path);
 }
 
 int cli_plan(const cli_options *o) {
@@ -37,6 +37,7 @@ int cli_plan(const cli_options *o) {
     cli_paths paths = {{cli_model_path(o)}, {NULL}};
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
+    cli_add_path(paths.out, o->html);
     if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
     if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn)) return DCT_USAGE;
     dctms_error err;
@@ -54,7 +55,8 @@ int cli_plan(const cli_options *o) {
     }
     cli_warn_context(model, plan);
     code = print_plan(plan, o);
-    if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o);
+    if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o->svg);
+    if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
     dctms_plan_free(plan);
 close_model:

@@ -244,6 +244,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;
     case DCTMS_PLAN_SVG_DECODE: dct_plan_dump_svg(plan->plan, DCT_PHASE_DECODE, write, ctx); break;
+    case DCTMS_PLAN_HTML: dct_plan_dump_html(plan->plan, write, ctx); break;
     case DCTMS_PLAN_PAPER: status = dct_report_paper(plan->plan, &facts, write, ctx, &why); break;
     }
     return dct_give(status, &why, err);

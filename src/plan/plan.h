@@ -161,7 +161,7 @@ dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t
 /* Reads a plan file; untrusted: every count, id and offset is checked for range (not for meaning: verify does). */
 dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 
-/* plan_dump / plan_svg: through a callback that takes pieces of text. */
+/* plan_dump, plan_svg, plan_html: through a callback that takes pieces of text. */
 typedef void dct_text_fn(void *ctx, const char *text, size_t n);
 
 /* What this machine could give now: a fact of the day, in no plan file. */
@@ -174,6 +174,7 @@ typedef struct dct_plan_room {
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx);
 void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out,
                         void *ctx); /* --text: items, phases, values, steps, certificate */
+void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx); /* one page for a browser that needs nothing else */
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
 
 #endif

@@ -11,26 +11,15 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-#include "plan/plan_text.h"
+#include "plan/plan_draw.h"
 
 enum {
     WIDTH = 1280, HEIGHT = 640, LEFT = 96, RIGHT = 24, TOP = 56, BOTTOM = 108, PLOT_W = WIDTH - LEFT - RIGHT,
     PLOT_H = HEIGHT - TOP - BOTTOM
 };
 
-typedef enum paint { PAINT_ACTIVATION, PAINT_IN_PLACE, PAINT_QUANTISED, PAINT_PARTIALS, PAINT_SCRATCH, PAINT_COUNT } paint;
-
-static const struct {
-    const char *color, *label;
-} PAINTS[PAINT_COUNT] = {
-    {"#4c78a8", "activation"},
-    {"#54a24b", "carried in place (residual stream)"},
-    {"#f2a541", "quantised activation"},
-    {"#b279a2", "attention partials"},
-    {"#9d9da1", "scratch"},
-};
+static const char *const COLORS[DCT_PAINT_COUNT] = {"#4c78a8", "#54a24b", "#f2a541", "#b279a2", "#9d9da1"};
 
 typedef struct canvas {
     dct_text t;
@@ -39,39 +28,8 @@ typedef struct canvas {
     uint64_t bytes; /* top of the scale */
 } canvas;
 
-/* The step that runs an op. Steps hold ops in their order. */
-static uint32_t step_of(const dct_phase *phase, dct_op_id op) {
-    uint32_t s = 0;
-    while (s + 1 < phase->n_steps && phase->steps[s + 1].ops[0] <= op) s++;
-    return s;
-}
-
 static double x_of(const canvas *c, uint32_t op) { return LEFT + op * c->op_px; }
 static double y_of(const canvas *c, uint64_t bytes) { return TOP + PLOT_H - (double)bytes / (double)c->bytes * PLOT_H; }
-
-/* Names come from model files. */
-static void put_escaped(const dct_text *t, const char *text) {
-    for (const char *p = text; *p != '\0'; p++) {
-        const char *entity = *p == '&' ? "&amp;" : *p == '<' ? "&lt;" : *p == '>' ? "&gt;" : *p == '"' ? "&quot;" : NULL;
-        if (entity != NULL) t->out(t->ctx, entity, strlen(entity));
-        else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) t->out(t->ctx, "?", 1);
-        else t->out(t->ctx, p, 1);
-    }
-}
-
-static paint paint_of(const dct_graph *g, dct_value_id id) {
-    const dct_value *v = &g->values[id];
-    if (v->format == DCT_FMT_BYTES) return PAINT_SCRATCH;
-    if (v->format == DCT_FMT_Q8) return PAINT_QUANTISED;
-    if (v->producer != DCT_NONE && g->ops[v->producer].kind == DCT_OP_ATTN_PART) return PAINT_PARTIALS;
-    for (dct_value_id other = id + 1; other < g->n_values; other++) {
-        const dct_value *w = &g->values[other];
-        if (w->alias_of == id && w->producer != DCT_NONE &&
-            (g->ops[w->producer].kind == DCT_OP_LINEAR_ADD || g->ops[w->producer].kind == DCT_OP_ADD))
-            return PAINT_IN_PLACE;
-    }
-    return PAINT_ACTIVATION;
-}
 
 static void draw_values(const canvas *c) {
     const dct_graph *g = &c->phase->graph;
@@ -86,10 +44,10 @@ static void draw_values(const canvas *c) {
             &c->t,
             "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
             "stroke-width=\"0.4\"><title>",
-            x_of(c, first), top, x_of(c, last + 1) - x_of(c, first), height, PAINTS[paint_of(g, v)].color);
-        put_escaped(&c->t, value->name);
+            x_of(c, first), top, x_of(c, last + 1) - x_of(c, first), height, COLORS[dct_paint_of(g, v)]);
+        dct_put_escaped(&c->t, value->name);
         dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", steps %u to %u</title></rect>\n", value->bytes, offset,
-                     step_of(c->phase, first), step_of(c->phase, last));
+                     dct_step_of(c->phase, first), dct_step_of(c->phase, last));
     }
 }
 
@@ -143,15 +101,15 @@ static void draw_load(const canvas *c) {
     dct_text_put(&c->t,
                  "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\" fill=\"#d62728\">load %" PRIu64
                  " bytes, reached in step %u</text>\n",
-                 WIDTH - RIGHT, y - 6, cert->load_bytes, step_of(c->phase, cert->op));
+                 WIDTH - RIGHT, y - 6, cert->load_bytes, dct_step_of(c->phase, cert->op));
 }
 
 static void draw_legend(const canvas *c) {
-    static const int widths[PAINT_COUNT] = {110, 260, 180, 160, 90};
+    static const int widths[DCT_PAINT_COUNT] = {110, 260, 180, 160, 90};
     int x = LEFT;
-    for (int i = 0; i < PAINT_COUNT; i++) {
+    for (int i = 0; i < DCT_PAINT_COUNT; i++) {
         dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n",
-                     x, HEIGHT - 30, PAINTS[i].color, x + 20, HEIGHT - 18, PAINTS[i].label);
+                     x, HEIGHT - 30, COLORS[i], x + 20, HEIGHT - 18, dct_paint_label((dct_paint)i));
         x += widths[i];
     }
 }
@@ -159,9 +117,9 @@ static void draw_legend(const canvas *c) {
 static void draw_title(const canvas *c, const dct_plan *plan) {
     const dct_certificate *cert = &c->phase->cert;
     dct_text_put(&c->t, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"bold\">", LEFT);
-    put_escaped(&c->t, plan->model_name[0] != '\0' ? plan->model_name : plan->arch);
+    dct_put_escaped(&c->t, plan->model_name[0] != '\0' ? plan->model_name : plan->arch);
     dct_text_put(&c->t, ": arena of phase ");
-    put_escaped(&c->t, c->phase->name);
+    dct_put_escaped(&c->t, c->phase->name);
     dct_text_put(&c->t, ", %u %s, %u steps</text>\n", c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
     dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT,
                  cert->height_bytes, dct_mib(cert->height_bytes), cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);

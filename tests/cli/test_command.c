@@ -169,7 +169,7 @@ static void replace_all(char *bytes, size_t n, const char *from, const char *to)
 static int remove_files(void **state) {
     (void)state;
     static const char *const names[] = {"cut.gguf", "short.gguf", "plain.gguf", "foreign.gguf", "big.txt", "long.txt", "few.txt", "line.txt",
-                                        "alien.gguf", "mute.gguf", "nan.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg"};
+                                        "alien.gguf", "mute.gguf", "nan.gguf", "cut.logits", "last.gguf", "limited", "logits", "plan", "svg", "html"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s%s", WORK, names[i]);
@@ -240,7 +240,7 @@ static const command_case cases[] = {
     {"--version", "", 0, NULL, "dctms "},
     {"run --help", "", 0, NULL, "--seal HOW"},
     {"plan $M -c 256 -n 16", "", 0, NULL, "M_max"},
-    {"plan $M -c 256 -n 16 -o $Wplan --svg $Wsvg", "", 0, NULL, "M_max"},
+    {"plan $M -c 256 -n 16 -o $Wplan --svg $Wsvg --html $Whtml", "", 0, NULL, "M_max"},
     {"verify $Wplan", "", 0, NULL, "verified (alone"},
     {"verify $Wplan $M", "", 0, NULL, "verified\n"},
     {"run $M --plan $Wplan -p hello --temp 0 -q", "", 0, NULL, "\n"},
@@ -379,6 +379,7 @@ static void no_output_destroys_an_input(void **state) {
     static const char *const lines[] = {
         "plan $Wmine -o $Wmine", "plan $Wmine --svg $Wsymbolic", "plan $Wsymbolic -o $Wmine", "plan $Wmine -o $Whard", "plan -m $Wmine -o $Wmine",
         "plan $M -o $Wnew --svg $Wnew", "plan $M -o $Wnew --svg " DCT_BINARY_DIR "/./test_command.new", "plan $M -o -", "plan $M --svg -",
+        "plan $Wmine --html $Whard", "plan $M --svg $Wnew --html $Wnew",
         "plan $Wpart-00001-of-00002.gguf -o $Wpart-00002-of-00002.gguf",
         "score $Wmine -f $Wfew.txt --save-logits $Wmine", "score $M -f $Wmine --save-logits $Whard", "score $M --ids-file $Wmine --save-logits $Wmine",
         "score $M -f $Wfew.txt --kl $Wmine --save-logits $Wsymbolic", "pack $Wmine -o $Wmine", "pack $Wmine --svg $Whard",

@@ -2,23 +2,7 @@
 #include <stdlib.h>
 
 #include "compile/compile_support.h"
-
-typedef struct collected {
-    char *text;
-    size_t n, cap;
-} collected;
-
-static void collect(void *ctx, const char *text, size_t n) {
-    collected *c = ctx;
-    if (c->n + n + 1 > c->cap) {
-        c->cap = (c->n + n + 1) * 2;
-        c->text = realloc(c->text, c->cap);
-        assert_non_null(c->text);
-    }
-    memcpy(c->text + c->n, text, n);
-    c->n += n;
-    c->text[c->n] = '\0';
-}
+#include "support/collect.h"
 
 static dct_plan *small_plan(subject *s, const char *arch, dct_arena *arena) {
     gguf_tiny tiny = gguf_tiny_default(arch, DCT_TYPE_Q8_0);

@@ -1,0 +1,11 @@
+# cmake -D FROM=folder -D TO=file.h -P embed.cmake: the files of a folder as arrays of bytes, page.js as page_js.
+file(GLOB files ${FROM}/*)
+set(text "/* Made by scripts/embed.cmake. */\n")
+foreach(file ${files})
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  get_filename_component(name ${file} NAME)
+  string(MAKE_C_IDENTIFIER ${name} name)
+  string(APPEND text "static const unsigned char ${name}[] = {${bytes}};\n")
+endforeach()
+file(WRITE ${TO} "${text}")
