@@ -122,6 +122,13 @@ typedef struct dct_thread {
     uintptr_t handle;
 } dct_thread;
 
+/* Enough for any worker of ours. */
+#ifdef DCT_SANITIZED
+enum { DCT_WORKER_STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
+#else
+enum { DCT_WORKER_STACK = 256 * 1024 };
+#endif
+
 /* Starts a thread whose stack is the caller's memory (16-byte aligned, at least 64 KiB). */
 dct_status dct_thread_start(dct_thread *thread, void (*main)(void *), void *arg, void *stack, size_t stack_bytes, dct_err *err);
 void dct_thread_join(dct_thread thread);

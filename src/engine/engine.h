@@ -115,11 +115,6 @@ void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_by
 #define DCT_ITEM_SESSION "session"
 #define DCT_ITEM_RECORD "plan record"
 
-#ifdef DCT_SANITIZED
-enum { DCT_WORKER_STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
-#else
-enum { DCT_WORKER_STACK = 256 * 1024 };
-#endif
 enum { DCT_MAX_ITEMS = 24, DCT_MAIN_STACK = 512 * 1024 };
 typedef struct dct_items {
     dct_extra_item item[DCT_MAX_ITEMS];

@@ -11,11 +11,6 @@
 
 #define HUGE_BYTES ((uint64_t)2 << 20)
 enum { STREAMS = 4, PIECES_A_WORKER = 8, ROUNDS = 1 << 14 };
-#ifdef DCT_SANITIZED
-enum { STACK_BYTES = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
-#else
-enum { STACK_BYTES = 256 * 1024 };
-#endif
 static const uint64_t PIECE_BYTES = STREAMS * HUGE_BYTES, MOST_BYTES = (uint64_t)512 << 20;
 static const uint64_t LEAST_NS = 250 * 1000 * 1000;
 enum { LEAST_PASSES = 3 };
@@ -69,7 +64,7 @@ static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n
                           dct_err *err) {
     dct_pool *pool;
     char *stacks = memory + dct_pool_bytes(n_workers);
-    dct_status status = dct_pool_start(memory, n_workers, stacks, STACK_BYTES, &pool, err);
+    dct_status status = dct_pool_start(memory, n_workers, stacks, DCT_WORKER_STACK, &pool, err);
     if (status != DCT_OK) return status;
     uint32_t n_dots = n_workers * PIECES_A_WORKER;
     *bytes_per_s = (double)(n_pieces * PIECE_BYTES) / best_pass(pool, read_piece, f, n_pieces);
@@ -89,7 +84,7 @@ static uint64_t buffer_bytes(void) {
 dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) {
     if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS)
         return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
-    uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * STACK_BYTES;
+    uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * DCT_WORKER_STACK;
     char *buffer = dct_os_map_aligned(bytes, HUGE_BYTES), *control = dct_os_map(control_bytes);
     dct_status status = DCT_OK;
     if (buffer == NULL || control == NULL) {

@@ -18,7 +18,7 @@
 #include "tools/synth_shape.h"
 #include "tools/synth_vocab.h"
 
-enum { PIECE_BYTES = 2 * 1024 * 1024, STACK_BYTES = 256 * 1024, MAX_THREADS = 64 };
+enum { PIECE_BYTES = 2 * 1024 * 1024, MAX_THREADS = 64 };
 
 /* A tensor's place in the file. */
 typedef struct placed {
@@ -275,12 +275,13 @@ static dct_status fill_data(synth *s, dct_err *err) {
     for (uint32_t i = 0; i < n; i++) {
         workers[i] = (worker){.s = s, .reports = i == 0};
         workers[i].buffer = dct_arena_alloc(&s->arena, 2 * PIECE_BYTES);
-        workers[i].stack = dct_arena_alloc(&s->arena, STACK_BYTES);
+        workers[i].stack = dct_arena_alloc(&s->arena, DCT_WORKER_STACK);
         if (workers[i].buffer == NULL || workers[i].stack == NULL) return dct_fail_memory(err, &s->arena, "buffers");
     }
     dct_status status = DCT_OK;
     for (; started < n && status == DCT_OK; started += status == DCT_OK) {
-        status = dct_thread_start(&workers[started].thread, work, &workers[started], workers[started].stack, STACK_BYTES, err);
+        status = dct_thread_start(&workers[started].thread, work, &workers[started], workers[started].stack, DCT_WORKER_STACK,
+                                  err);
     }
     if (status == DCT_OK) work(&workers[0]);
     else atomic_store(&s->failed, EAGAIN);

@@ -267,11 +267,6 @@ static void test_files(void **state) {
 
 /* ---- threads ---- */
 
-#ifdef __SANITIZE_THREAD__
-enum { STACK = 2 * 1024 * 1024 }; /* that sanitizer keeps nearly a megabyte of its own on every stack */
-#else
-enum { STACK = 256 * 1024 };
-#endif
 
 typedef struct probe {
     _Atomic uint32_t word;
@@ -293,36 +288,36 @@ static void probe_main(void *arg) {
 
 static void test_thread(void **state) {
     (void)state;
-    uint8_t *stack = dct_os_map(STACK);
+    uint8_t *stack = dct_os_map(DCT_WORKER_STACK);
     assert_non_null(stack);
     probe p = {0};
     dct_thread thread;
-    assert_int_equal(dct_thread_start(&thread, probe_main, &p, stack, STACK, NULL), DCT_OK);
+    assert_int_equal(dct_thread_start(&thread, probe_main, &p, stack, DCT_WORKER_STACK, NULL), DCT_OK);
     usleep(20000); /* let it fall asleep; a wake that is lost would hang the test */
     atomic_store(&p.word, 1);
     dct_os_wake_word(&p.word);
     while (atomic_load(&p.word) != 2) dct_os_wait_word(&p.word, 1);
     dct_thread_join(thread);
 #if !defined(DCT_SANITIZED) /* ASan may keep locals elsewhere */
-    assert_true(p.local > (uintptr_t)stack && p.local < (uintptr_t)stack + STACK);
+    assert_true(p.local > (uintptr_t)stack && p.local < (uintptr_t)stack + DCT_WORKER_STACK);
 #endif
     assert_true(p.blocks_int);
     sigset_t set;
     pthread_sigmask(SIG_BLOCK, NULL, &set);
     assert_int_equal(sigismember(&set, SIGINT), 0); /* the starter's mask is as it was */
     dct_os_wait_word(&p.word, 7);                   /* a word that differs does not sleep */
-    dct_os_unmap(stack, STACK);
+    dct_os_unmap(stack, DCT_WORKER_STACK);
 }
 
 static void test_thread_refuses_bad_stack(void **state) {
     (void)state;
-    uint8_t *stack = dct_os_map(STACK);
+    uint8_t *stack = dct_os_map(DCT_WORKER_STACK);
     dct_thread thread;
     probe p = {0};
     assert_int_equal(dct_thread_start(&thread, probe_main, &p, stack, 4096, NULL), DCT_BUG);
-    assert_int_equal(dct_thread_start(&thread, probe_main, &p, stack + 8, STACK - 16, NULL), DCT_BUG);
-    assert_int_equal(dct_thread_start(&thread, probe_main, &p, NULL, STACK, NULL), DCT_BUG);
-    dct_os_unmap(stack, STACK);
+    assert_int_equal(dct_thread_start(&thread, probe_main, &p, stack + 8, DCT_WORKER_STACK - 16, NULL), DCT_BUG);
+    assert_int_equal(dct_thread_start(&thread, probe_main, &p, NULL, DCT_WORKER_STACK, NULL), DCT_BUG);
+    dct_os_unmap(stack, DCT_WORKER_STACK);
 }
 
 #define ON_MACHINE(test) cmocka_unit_test_setup_teardown(test, new_machine, drop_machine)

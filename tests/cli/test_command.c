@@ -627,7 +627,6 @@ static void a_prompt_comes_by_any_way(void **state) {
     unlink(WORK "pipe");
 }
 
-/* A pipe that says nothing can be waited for no longer. */
 /* Whether the process has a handler for a signal. */
 static bool catches(pid_t pid, int number) {
     char path[64], line[256];
@@ -639,15 +638,17 @@ static bool catches(pid_t pid, int number) {
     return (caught >> (number - 1) & 1) != 0;
 }
 
+/* A pipe that says nothing can be waited for no longer. A signal that comes while the model is still being loaded ends the process by itself. */
 static void a_silent_pipe_can_be_left(void **state) {
     (void)state;
     child c = start("run $M -c 256 -n 8 --temp 0");
     for (int k = 0; k < 5000 && !catches(c.pid, SIGTERM); k++) usleep(2000); /* however slow its start */
-    usleep(300000); /* now it waits, or soon will: both must end well */
+    usleep(300000);
     kill(c.pid, SIGTERM);
     int in = c.in;
     c.in = -1;
-    expect_code(&c, "run, waiting for a prompt", 143);
+    int code = finish(&c);
+    if (code != 143 && code != 1000 + SIGTERM) fail_msg("run, waiting for a prompt: exit code %d\n%s", code, c.text[1]);
     close(in);
     drop(&c);
 }

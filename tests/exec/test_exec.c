@@ -13,11 +13,6 @@
 #include "base/hash.h"
 #include "exec/exec.h"
 
-#ifdef DCT_SANITIZED
-enum { STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
-#else
-enum { STACK = 256 * 1024 };
-#endif
 enum { MAX_WORKERS = 8, ROWS = 24, COLS = 64, LAYERS = 6, N_STEPS = 1 + 3 * LAYERS };
 
 struct dct_checked_plan { const dct_plan *plan; };
@@ -140,8 +135,8 @@ static void build(world *w, uint32_t n_workers) {
 
     dct_err err;
     w->pool_memory = aligned_alloc(64, dct_pool_bytes(n_workers));
-    w->stacks = aligned_alloc(4096, (size_t)MAX_WORKERS * STACK);
-    assert_int_equal(dct_pool_start(w->pool_memory, n_workers, w->stacks, STACK, &w->pool, &err), DCT_OK);
+    w->stacks = aligned_alloc(4096, (size_t)MAX_WORKERS * DCT_WORKER_STACK);
+    assert_int_equal(dct_pool_start(w->pool_memory, n_workers, w->stacks, DCT_WORKER_STACK, &w->pool, &err), DCT_OK);
     w->exec_memory = aligned_alloc(64, dct_exec_bytes(&w->plan));
     assert_int_equal(dct_exec_init(w->exec_memory, &w->checked, w->base, &slow_kernels, w->pool, &w->exec, &err), DCT_OK);
     float *weights = dct_exec_value(w->exec, DCT_PHASE_DECODE, weight);

@@ -14,11 +14,6 @@
 #include "exec/exec.h"
 #include "exec/gate.h"
 
-#ifdef DCT_SANITIZED
-enum { STACK = 4 * 1024 * 1024 }; /* a sanitizer keeps its own data there */
-#else
-enum { STACK = 256 * 1024 };
-#endif
 enum { MAX_WORKERS = 8 };
 
 typedef struct team {
@@ -30,8 +25,8 @@ static team start(uint32_t n_workers) {
     team t;
     dct_err err;
     t.memory = aligned_alloc(64, dct_pool_bytes(n_workers));
-    t.stacks = aligned_alloc(4096, (size_t)MAX_WORKERS * STACK);
-    assert_int_equal(dct_pool_start(t.memory, n_workers, t.stacks, STACK, &t.pool, &err), DCT_OK);
+    t.stacks = aligned_alloc(4096, (size_t)MAX_WORKERS * DCT_WORKER_STACK);
+    assert_int_equal(dct_pool_start(t.memory, n_workers, t.stacks, DCT_WORKER_STACK, &t.pool, &err), DCT_OK);
     assert_int_equal(dct_pool_workers(t.pool), n_workers);
     return t;
 }
