@@ -1,11 +1,12 @@
 /* plan/plan_svg: the arena of a phase as a picture.
  *
- *      title
+ *      title, and M_max as a bar of its regions
  *      bytes ▲  ─ ─ ─ ─ ─ ─ ─ ─ ─ load      a rectangle a value: from the op that writes it first to the last that touches it,
  *            │  ┌────┐   ┌──┐               over the bytes that it occupies; results in place go on in the same rectangle
  *            │  └────┘───┴──┘
  *            └──┴──┴──┴──┴──► steps         a tick where a step begins; a step is as wide as its number of ops
- *      legend
+ *      workers  ▬▬▬▬ ▬▬ ▬▬▬▬▬▬          over the same axis: a rectangle a step, over the workers that it runs on; a dot where
+ *      legend                           it waits, with a line from the end of a step that is not the one before it
  *
  * Every number along the axis, in labels and in titles counts steps; ops only make widths.
  */
@@ -15,17 +16,21 @@
 #include "plan/plan_draw.h"
 
 enum {
-    WIDTH = 1280, HEIGHT = 640, LEFT = 96, RIGHT = 24, TOP = 56, BOTTOM = 108, PLOT_W = WIDTH - LEFT - RIGHT,
-    PLOT_H = HEIGHT - TOP - BOTTOM
+    WIDTH = 1280, LEFT = 96, RIGHT = 24, PLOT_W = WIDTH - LEFT - RIGHT, /* from top to bottom: */
+    BAR_TOP = 54, BAR_H = 16, BAR_TEXT = 18, TOP = BAR_TOP + BAR_H + BAR_TEXT + 18, PLOT_H = 476, /* the bar, the arena */
+    LANES_TOP = TOP + PLOT_H + 54, LANES_H = 88, LEGEND_TOP = LANES_TOP + LANES_H + 18, LEGEND_LINE = 22,
+    HEIGHT = LEGEND_TOP + 2 * LEGEND_LINE + 8
 };
 
-static const char *const COLORS[DCT_PAINT_COUNT] = {"#4c78a8", "#54a24b", "#f2a541", "#b279a2", "#9d9da1"};
+static const char *const COLORS[DCT_PAINT_COUNT] = {"#7aa6d8", "#7cc274", "#f2b15a", "#c79abb", "#b4b6bd"};
 
 typedef struct canvas {
     dct_text t;
     const dct_phase *phase;
     double op_px;   /* width of an op */
     uint64_t bytes; /* top of the scale */
+    uint32_t n_workers;
+    double lane_px; /* height of a worker's lane */
 } canvas;
 
 static double x_of(const canvas *c, uint32_t op) { return LEFT + op * c->op_px; }
@@ -104,14 +109,112 @@ static void draw_load(const canvas *c) {
                  WIDTH - RIGHT, y - 6, cert->load_bytes, dct_step_of(c->phase, cert->op));
 }
 
+/* ---- lanes ---- */
+
+typedef enum lane_kind { LANE_PRODUCT, LANE_ATTENTION, LANE_ROWS, LANE_KIND_COUNT } lane_kind;
+
+static const struct {
+    dct_paint paint;
+    const char *label;
+} LANES[LANE_KIND_COUNT] = {
+    {DCT_PAINT_ACTIVATION, "step: a product"},
+    {DCT_PAINT_PARTIALS, "step: attention"},
+    {DCT_PAINT_SCRATCH, "step: row by row"},
+};
+
+/* By the op that is cut over the workers. */
+static lane_kind lane_kind_of(const dct_phase *p, const dct_step *step) {
+    switch (p->graph.ops[step->ops[0]].kind) {
+    case DCT_OP_LINEAR: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_GLU: return LANE_PRODUCT;
+    case DCT_OP_ATTN: case DCT_OP_ATTN_PART: return LANE_ATTENTION;
+    default: return LANE_ROWS;
+    }
+}
+
+static double end_of(const canvas *c, const dct_step *step) { return x_of(c, step->ops[step->n_ops - 1] + 1); }
+
+static double lane_middle(const canvas *c, const dct_step *step) {
+    return LANES_TOP + (step->worker_first + step->n_workers / 2.0) * c->lane_px;
+}
+
+static void draw_lane_steps(const canvas *c) {
+    const dct_phase *p = c->phase;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        const dct_step *step = &p->steps[s];
+        double x = x_of(c, step->ops[0]);
+        dct_text_put(&c->t,
+                     "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
+                     "stroke-width=\"0.4\"><title>",
+                     x, LANES_TOP + step->worker_first * c->lane_px, end_of(c, step) - x, step->n_workers * c->lane_px,
+                     COLORS[LANES[lane_kind_of(p, step)].paint]);
+        dct_text_put(&c->t, "step %u: %s, workers %u to %u, %u waits</title></rect>\n", s,
+                     dct_op_info_of(p->graph.ops[step->ops[0]].kind)->name, step->worker_first,
+                     step->worker_first + step->n_workers - 1, step->n_waits);
+    }
+}
+
+/* One path: a line of no length with round ends is a dot. */
+static void draw_waits(const canvas *c) {
+    const dct_phase *p = c->phase;
+    if (p->n_waits == 0) return;
+    dct_text_put(&c->t, "<path class=\"waits\" stroke=\"#222222\" stroke-width=\"2.5\" stroke-linecap=\"round\" d=\"");
+    for (const dct_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        for (uint32_t i = 0; i < step->n_waits; i++) {
+            const dct_step *awaited = &p->steps[p->waits[step->wait_begin + i]];
+            dct_text_put(&c->t, "M%.2f %.2fL%.2f %.2f", end_of(c, awaited), lane_middle(c, awaited), x_of(c, step->ops[0]),
+                         lane_middle(c, step));
+        }
+    }
+    dct_text_put(&c->t, "\"/>\n");
+}
+
+/* The numbers of the workers, as many as there is room for. */
+static void draw_lanes(const canvas *c) {
+    draw_lane_steps(c);
+    draw_waits(c);
+    uint32_t every = 1;
+    while (every * c->lane_px < 14) every++;
+    for (uint32_t w = 0; w < c->n_workers; w += every) {
+        dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">worker %u</text>\n", LEFT - 8,
+                     LANES_TOP + (w + 0.5) * c->lane_px + 4, w);
+    }
+}
+
+/* ---- what stands around ---- */
+
+static int draw_key(const canvas *c, int x, int y, const char *color, const char *label, int width) {
+    dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/>", x, y, color);
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%d\">%s</text>\n", x + 20, y + 12, label);
+    return x + width;
+}
+
 static void draw_legend(const canvas *c) {
     static const int widths[DCT_PAINT_COUNT] = {110, 260, 180, 160, 90};
     int x = LEFT;
-    for (int i = 0; i < DCT_PAINT_COUNT; i++) {
-        dct_text_put(&c->t, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n",
-                     x, HEIGHT - 30, COLORS[i], x + 20, HEIGHT - 18, dct_paint_label((dct_paint)i));
-        x += widths[i];
+    for (int i = 0; i < DCT_PAINT_COUNT; i++)
+        x = draw_key(c, x, LEGEND_TOP, COLORS[i], dct_paint_label((dct_paint)i), widths[i]);
+    x = LEFT;
+    for (int i = 0; i < LANE_KIND_COUNT; i++)
+        x = draw_key(c, x, LEGEND_TOP + LEGEND_LINE, COLORS[LANES[i].paint], LANES[i].label, 140);
+    dct_text_put(&c->t, "<circle cx=\"%d\" cy=\"%d\" r=\"3\"/><text x=\"%d\" y=\"%d\">wait</text>\n", x + 7,
+                 LEGEND_TOP + LEGEND_LINE + 7, x + 20, LEGEND_TOP + LEGEND_LINE + 12);
+}
+
+static void draw_envelope(const canvas *c, const dct_plan *plan) {
+    static const char *const names[DCT_REGION_COUNT] = {"M_weights", "M_KV", "M_persistent", "M_intermediate", "M_runtime"};
+    double x = LEFT, px = plan->m_max_bytes > 0 ? PLOT_W / (double)plan->m_max_bytes : 0;
+    for (int i = 0; i < DCT_REGION_COUNT; i++) {
+        double width = (double)dct_plan_region_bytes(plan, (dct_region)i) * px;
+        dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, BAR_TOP, width, BAR_H,
+                     COLORS[i]);
+        x += width;
     }
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"%d\">M_max %.2f MiB", LEFT, BAR_TOP + BAR_H + BAR_TEXT, dct_mib(plan->m_max_bytes));
+    for (int i = 0; i < DCT_REGION_COUNT; i++) {
+        dct_text_put(&c->t, " %s <tspan fill=\"%s\">&#9632;</tspan> %s %.2f", i == 0 ? "=" : "+", COLORS[i], names[i],
+                     dct_mib(dct_plan_region_bytes(plan, (dct_region)i)));
+    }
+    dct_text_put(&c->t, "</text>\n");
 }
 
 static void draw_title(const canvas *c, const dct_plan *plan) {
@@ -130,6 +233,8 @@ void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *o
     if (c.phase == NULL || c.phase->graph.n_ops == 0) return;
     c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
     c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
+    c.n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
+    c.lane_px = (double)LANES_H / c.n_workers;
     dct_text_put(
         &c.t,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
@@ -137,10 +242,12 @@ void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *o
         WIDTH, HEIGHT, WIDTH, HEIGHT);
     dct_text_put(&c.t, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
     draw_title(&c, plan);
+    draw_envelope(&c, plan);
     draw_byte_axis(&c);
     draw_values(&c);
     draw_step_axis(&c);
     draw_load(&c);
+    draw_lanes(&c);
     draw_legend(&c);
     dct_text_put(&c.t, "</svg>\n");
 }

@@ -75,8 +75,11 @@ static void the_picture_shows_every_buffer(void **state) {
     dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
     assert_int_equal(strncmp(c.text, "<svg ", 5), 0);
     assert_string_equal(c.text + c.n - 7, "</svg>\n");
-    assert_int_equal(count(c.text, "<title>"), boxes);
-    assert_int_equal(count(c.text, "<rect "), boxes + 1 + 5); /* background, legend */
+    assert_int_equal(count(c.text, "<title>"), boxes + p->n_steps);
+    assert_int_equal(count(c.text, "<title>step "), p->n_steps);
+    assert_int_equal(count(c.text, "<rect "), boxes + p->n_steps + DCT_REGION_COUNT + 1 + 5 + 3); /* background, legend */
+    assert_int_equal(count(strstr(c.text, " d=\""), "M"), p->n_waits);
+    assert_int_equal(count(c.text, ">worker "), 2);
     assert_int_equal(count(c.text, "&lt;b&gt;&amp;&quot;x&quot;"), 1);
     assert_int_equal(count(c.text, "a&lt;b"), 1);
     assert_int_equal(count(c.text, "stroke-dasharray"), 1);
