@@ -132,7 +132,7 @@ DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_forma
 
 typedef struct dctms_plan_info {
     uint64_t m_max_bytes, weights_bytes, kv_bytes, persistent_bytes, intermediate_bytes, runtime_bytes;
-    uint64_t available_bytes; /* memory this process could take now */
+    uint64_t available_bytes; /* memory for this plan now, if it takes the place of what this process holds */
     char available_source[128];
     uint32_t n_ctx, n_input, n_output, ubatch, threads;
     double compile_ms;

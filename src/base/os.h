@@ -109,10 +109,10 @@ typedef struct dct_mem_figures {
 void dct_os_mem_figures(dct_mem_figures *out);
 
 /* Memory that this process could still take: min(MemAvailable, cgroup limit - use that cannot be reclaimed), v1 and v2,
- * nested. `total` is the machine's or the limit's size. */
+ * nested; no more than RLIMIT_AS and RLIMIT_DATA. `total` is the size of the machine, or of the least of these limits. */
 typedef struct dct_mem_available {
     uint64_t available_bytes, total_bytes;
-    char source[128]; /* "MemAvailable", "cgroup v2 memory.max (/a/b)", ... */
+    char source[128]; /* "MemAvailable", "cgroup v2 memory.max (/a/b)", "RLIMIT_AS (ulimit -v)", ... */
 } dct_mem_available;
 void dct_os_mem_available(const char *root, dct_mem_available *out);
 

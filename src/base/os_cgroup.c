@@ -1,5 +1,5 @@
-/* What this process may use of the machine: processors and memory, by affinity, by /proc/meminfo and by the control groups
- * above it. A limit anywhere on the way up binds, so every ancestor is asked:
+/* What this process may use of the machine: processors and memory, by affinity, by /proc/meminfo, by its own limits and by the
+ * control groups above it. A limit anywhere on the way up binds, so every ancestor is asked:
  *
  *     /proc/self/cgroup    "0::/a/b"              v2:  /sys/fs/cgroup[/unified]/a/b/cpu.max, memory.max, then /a, then /
  *                          "5:memory:/c"          v1:  /sys/fs/cgroup/memory/c/memory.limit_in_bytes, then /
@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -231,6 +232,16 @@ static void visit_memory(const char *root, const group *g, void *ctx) {
              group_name(g));
 }
 
+/* A limit of the process's own bounds what it may map, and no process can have more present than mapped. */
+static void apply_rlimit(int resource, const char *name, dct_mem_available *out) {
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    if (out->total_bytes == 0 || limit.rlim_cur < out->total_bytes) out->total_bytes = limit.rlim_cur;
+    if (limit.rlim_cur >= out->available_bytes && *out->source != '\0') return;
+    out->available_bytes = limit.rlim_cur;
+    snprintf(out->source, sizeof out->source, "%s", name);
+}
+
 void dct_os_mem_available(const char *root, dct_mem_available *out) {
     static const char *const mounts[] = {"/sys/fs/cgroup/memory", NULL};
     memset(out, 0, sizeof *out);
@@ -241,5 +252,9 @@ void dct_os_mem_available(const char *root, dct_mem_available *out) {
             snprintf(out->source, sizeof out->source, "MemAvailable");
     }
     for_each_group(root, "memory", mounts, visit_memory, out);
+    if (root == NULL) { /* the limits are those of this process, not of a machine made of files */
+        apply_rlimit(RLIMIT_AS, "RLIMIT_AS (ulimit -v)", out);
+        apply_rlimit(RLIMIT_DATA, "RLIMIT_DATA (ulimit -d)", out);
+    }
     if (*out->source == '\0') snprintf(out->source, sizeof out->source, "unknown");
 }

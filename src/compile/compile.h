@@ -32,6 +32,8 @@ typedef struct dct_compile_params {
     uint64_t pack_nodes; /* node budget of the exact search; 0 = the default */
     uint64_t staging_bytes; /* load-time staging: lies over kv or arena, which are unused then; where it does not fit, an item is
                                added */
+    uint64_t kernel_bytes;  /* what the kernel keeps for the process beside page tables for the reservation, which are added; 0:
+                               no item for the kernel */
     uint64_t text_scratch_bytes; /* for tokenizing a request: lies over the arena, which is unused then; where it does not fit, an
                                     item is added */
 } dct_compile_params;

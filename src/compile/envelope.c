@@ -8,7 +8,8 @@
  *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the
  *                   arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
- *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena
+ *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena; the kernel's own memory for it
+ *                   all, when asked for
  */
 #include <stdio.h>
 #include <string.h>
@@ -188,6 +189,9 @@ static void fill_arena(builder *b) {
     close_region(b);
 }
 
+/* 4 KiB of page tables map 2 MiB; the kernel keeps them behind huge pages as well, to be able to split those. */
+static uint64_t page_table_bytes(uint64_t mapped) { return dct_round_up(mapped / 512, DCT_PLAN_PAGE) + DCT_PLAN_PAGE; }
+
 static void fill_runtime(builder *b, const dct_compile_params *params) {
     dct_plan *plan = b->plan;
     uint64_t unused;
@@ -197,6 +201,8 @@ static void fill_runtime(builder *b, const dct_compile_params *params) {
         add_item(b, DCT_ITEM_STAGING, whole_lines(b, params->staging_bytes), false);
     close_region(b);
     add_extras(b, params, true);
+    if (params->kernel_bytes != 0)
+        add_item(b, DCT_ITEM_KERNEL, params->kernel_bytes + page_table_bytes(plan->reserve_bytes), true);
 }
 
 /* Places of the values that do not lie in the arena. */

@@ -122,6 +122,7 @@ typedef struct dct_items {
     uint64_t text_scratch_bytes; /* for tokenizing the longest text that can fit: over the arena where that is large enough, else
                                     an item */
     uint64_t staging_bytes;      /* load-time staging of all workers */
+    uint64_t kernel_bytes;       /* what the kernel keeps beside the reservation's page tables */
 } dct_items;
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items,
                              dct_err *err) DCT_MUST_CHECK;
@@ -132,6 +133,9 @@ uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
 uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest);
 uint32_t dct_conversation_messages(uint32_t n_tokens);
 uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
+
+/* plan_api.c: what there is for a process that runs the plan, if it takes the place of this one. */
+void dct_room_for(const dct_plan *plan, dct_mem_available *out);
 
 /* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is
  * dropped. */

@@ -16,7 +16,9 @@ enum {
     SCRATCH_FIXED = 64 * 1024,
     EXEC_A_OP = 512,          /* gate, addresses */
     RECORD_FIXED = 512 * 1024, /* handles of model and plan, first chunks of arenas, what the verifier keeps */
-    SPARE_OPS = 64
+    SPARE_OPS = 64,
+    KERNEL_FIXED = 256 * 1024, /* page tables of the program, records of the process and of its open files */
+    KERNEL_A_THREAD = 32 * 1024 /* a stack of 16 KiB, and its record */
 };
 
 static void add(dct_items *items, dct_region region, const char *name, uint64_t bytes, bool outside) {
@@ -101,6 +103,7 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_aren
     add_persistent(m, b, token_bytes, longest, items);
     add_runtime(b, &g, items);
     items->text_scratch_bytes = text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
+    items->kernel_bytes = KERNEL_FIXED + (uint64_t)b->threads * KERNEL_A_THREAD;
     items->staging_bytes = dct_load_staging_bytes(&g, b->threads);
     return DCT_OK;
 }

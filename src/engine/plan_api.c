@@ -68,6 +68,7 @@ static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p,
     c.extra = items.item;
     c.n_extra = items.n;
     c.staging_bytes = items.staging_bytes;
+    c.kernel_bytes = items.kernel_bytes;
     c.text_scratch_bytes = items.text_scratch_bytes;
     if (p->memory_budget != 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
     return dct_compile(&c, work, out, err);
@@ -229,11 +230,22 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
 
 /* ---- report ---- */
 
+/* What this process holds is part of M_max already or given back before: it counts on the side of what there is, and so does all
+ * that the kernel may keep for it, some of which it keeps now. Pages of files count as available by themselves. No limit below
+ * M_max will do, whatever is free under it. */
+void dct_room_for(const dct_plan *plan, dct_mem_available *out) {
+    dct_mem_figures now;
+    dct_os_mem_available(NULL, out);
+    dct_os_mem_figures(&now);
+    out->available_bytes += now.rss_anon + dct_plan_kernel_bytes(plan);
+    if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
+}
+
 dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
                               dctms_error *err) {
     dct_err why = {0};
     dct_mem_available have;
-    dct_os_mem_available(NULL, &have);
+    dct_room_for(plan->plan, &have);
     dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms};
     dct_status status = DCT_OK;
     switch (format) {
@@ -253,7 +265,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
 void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     const dct_plan *plan = handle->plan;
     dct_mem_available have;
-    dct_os_mem_available(NULL, &have);
+    dct_room_for(plan, &have);
     memset(info, 0, sizeof *info);
     info->m_max_bytes = plan->m_max_bytes;
     info->weights_bytes = plan->region_bytes[DCT_REGION_WEIGHTS];

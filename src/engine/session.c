@@ -76,17 +76,15 @@ static dct_status bind_items(dctms_session *s, dct_err *err) {
 
 /* ---- memory ---- */
 
-/* What this process holds already is part of M_max, and no longer part of what is available: it counts on the side of what there
- * is. A system that does not tell (no /proc) is no reason to refuse. */
+/* A system that does not tell (no /proc) is no reason to refuse. */
 static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
     dct_mem_available have;
-    dct_mem_figures now;
-    dct_os_mem_available(NULL, &have);
-    dct_os_mem_figures(&now);
-    uint64_t room = have.available_bytes + now.rss_anon + now.rss_file;
-    if (force || have.total_bytes == 0 || plan->m_max_bytes <= room) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %.1f MiB (M_max), %.1f MiB are available (%s)",
-                    (double)plan->m_max_bytes / 1048576, (double)room / 1048576, have.source);
+    dct_room_for(plan, &have);
+    if (force || have.total_bytes == 0 || plan->m_max_bytes <= have.available_bytes) return DCT_OK;
+    return dct_fail(err, DCT_NO_FIT,
+                    "does not fit: needs %llu bytes (%.2f MiB, M_max), %llu bytes (%.2f MiB) are available (%s)",
+                    (unsigned long long)plan->m_max_bytes, (double)plan->m_max_bytes / 1048576,
+                    (unsigned long long)have.available_bytes, (double)have.available_bytes / 1048576, have.source);
 }
 
 /* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system
@@ -305,9 +303,10 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
     dct_os_mem_figures(&now);
     uint64_t resident = now.rss_anon + now.rss_file;
     uint64_t outside = resident > s->plan->reserve_bytes ? resident - s->plan->reserve_bytes : 0;
-    if (!CAN_COUNT || outside <= s->plan->outside_bytes) return DCT_OK;
+    uint64_t allowed = s->plan->outside_bytes - dct_plan_kernel_bytes(s->plan);
+    if (!CAN_COUNT || outside <= allowed) return DCT_OK;
     return dct_fail(err, DCT_NO_FIT, "program, libraries, heap and stack take %.2f MiB, M_max has room for %.2f MiB of them",
-                    (double)outside / 1048576, (double)s->plan->outside_bytes / 1048576);
+                    (double)outside / 1048576, (double)allowed / 1048576);
 }
 
 /* All that follows the reservation, in which the session lies already. */

@@ -51,6 +51,14 @@ uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     return region == DCT_REGION_RUNTIME ? bytes + plan->outside_bytes : bytes;
 }
 
+uint64_t dct_plan_kernel_bytes(const dct_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_items; i++) {
+        const dct_item *item = &plan->items[i];
+        if (item->outside && item->region == DCT_REGION_RUNTIME && strcmp(item->name, DCT_ITEM_KERNEL) == 0) return item->bytes;
+    }
+    return 0;
+}
+
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset) {
     uint64_t item_bytes;
     if (dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, reserve_offset, &item_bytes)) return bytes <= item_bytes;

@@ -28,6 +28,7 @@ enum {
 #define DCT_ITEM_TABLE_FORMAT "rotary table %u" /* its number */
 #define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
+#define DCT_ITEM_KERNEL "kernel: page tables and stacks" /* runtime, outside */
 
 typedef enum dct_region {
     DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT
@@ -150,6 +151,9 @@ dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) 
 
 /* Of a region's items, outside ones included: what the envelope shows. */
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);
+
+/* What M_max has for the kernel's own memory, which control groups count and VmHWM does not; 0 when it has no such item. */
+uint64_t dct_plan_kernel_bytes(const dct_plan *plan);
 
 /* Where `bytes` of load-time staging may lie: the staging item if there is one, else kv or arena, which are unused while weights
  * are loaded. False when no such range is large enough. */

@@ -48,7 +48,18 @@ static struct {
     rlim_t value;
 } limit;
 
+static const char *group;  /* control group of the next process; NULL: ours */
 static bool nobody_reads; /* stdout of the next process */
+
+/* Into the group by its file; false when that cannot be. */
+static bool enter_group(const char *directory) {
+    char path[512], pid[32];
+    snprintf(path, sizeof path, "%s/cgroup.procs", directory);
+    int fd = open(path, O_WRONLY | O_CLOEXEC), n = snprintf(pid, sizeof pid, "%d", (int)getpid());
+    bool done = fd >= 0 && write(fd, pid, (size_t)n) == n;
+    if (fd >= 0) close(fd);
+    return done;
+}
 
 /* `line` is cut at blanks; $M stands for the model's path, $W for the beginning of a path to write to, $0 for an empty word. */
 static child start(const char *line) {
@@ -69,6 +80,7 @@ static child start(const char *line) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        if (group != NULL && !enter_group(group)) _exit(98);
         if (limit.value != 0) setrlimit(limit.resource, &(struct rlimit){limit.value, limit.value});
         dup2(in[0], 0);
         dup2(out[1], 1);
@@ -464,7 +476,7 @@ static void limits_are_reported(void **state) {
     check_limit(RLIMIT_FSIZE, 50 * 1024, "synth tiny-llama -o $Wlimited", "dctms: cannot write " WORK "limited: File too large");
     check_limit(RLIMIT_FSIZE, 20 * 1024, "score $M -f $Wfew.txt --save-logits $Wlimited",
                 "dctms: cannot write " WORK "limited: File too large");
-    check_limit(RLIMIT_AS, 20 << 20, "run $M -q -p hi -c 8192 -n 4 -t 1", ": RLIMIT_AS is 20.0 MiB, ");
+    check_limit(RLIMIT_AS, 20 << 20, "run $M -q -p hi -c 8192 -n 4 -t 1 --force", ": RLIMIT_AS is 20.0 MiB, ");
 }
 
 /* 141: a reader that has gone ends any verb the same way, and without a word. */
@@ -552,6 +564,90 @@ static void a_plan_adds_up(void **state) {
     }
     assert_int_equal(total, int_of(e, "m_max_bytes"));
     json_decref(root);
+}
+
+/* ---- memory smaller than M_max ---- */
+
+static const char small_run[] = "run $Wnan.gguf -c 256 -n 4 -t 2 -ub 1 -p hi"; /* its weights would be refused, if they were read */
+
+static long long m_max_of(const char *line) {
+    json_t *root = json_of(line);
+    long long m_max = int_of(json_object_get(root, "envelope"), "m_max_bytes");
+    json_decref(root);
+    return m_max;
+}
+
+/* 2 is the refusal of the weights: it began. */
+static void expect_start(const char *line, int code, const char *words) {
+    child c = start(line);
+    expect_code(&c, line, code);
+    if (strstr(c.text[1], words) == NULL) fail_msg("dctms %s: stderr is '%s'", line, c.text[1]);
+    if (code == 3) assert_int_equal(count_of(c.text[1], "\n"), 1);
+    drop(&c);
+}
+
+static void check_rlimit(int resource, long long m_max, const char *source) {
+    limit.resource = resource;
+    limit.value = (rlim_t)m_max;
+    expect_start(small_run, 2, "not finite");
+    limit.value--;
+    expect_start(small_run, 3, source);
+    limit.value = 0;
+}
+
+static bool write_number(const char *directory, const char *file, long long value) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", directory, file);
+    FILE *f = fopen(path, "w");
+    bool done = f != NULL && fprintf(f, "%lld", value) > 0;
+    return f != NULL && fclose(f) == 0 && done;
+}
+
+/* A group of our own where the machine lets one be made: at M_max in whole pages it runs, a page below it is refused. */
+static void check_group(long long m_max) {
+    static const char *const ways[][3] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "(cgroup v1 memory.limit_in_bytes (/dctms-test-"},
+                                          {"/sys/fs/cgroup", "memory.max", "(cgroup v2 memory.max (/dctms-test-"}};
+    long long pages = (m_max + 4095) / 4096 * 4096;
+    for (size_t i = 0; i < 2; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/dctms-test-%d", ways[i][0], (int)getpid());
+        if (access(ways[i][0], W_OK) != 0 || mkdir(path, 0755) != 0) continue;
+        if (write_number(path, ways[i][1], pages)) {
+            group = path;
+            expect_start(small_run, 2, "not finite");
+            assert_true(write_number(path, ways[i][1], pages - 4096));
+            expect_start(small_run, 3, ways[i][2]);
+            group = NULL;
+            rmdir(path);
+            return;
+        }
+        rmdir(path);
+    }
+    print_message("skipped: no control group for memory can be made here\n");
+}
+
+static void memory_below_m_max_is_refused(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    long long m_max = m_max_of("plan $M -c 256 -n 4 -t 2 -ub 1 --json"); /* the same header, but for its name */
+    char line[256];
+    check_rlimit(RLIMIT_AS, m_max, "are available (RLIMIT_AS (ulimit -v))");
+    check_rlimit(RLIMIT_DATA, m_max, "are available (RLIMIT_DATA (ulimit -d))");
+    check_group(m_max);
+    limit.resource = RLIMIT_AS;
+    limit.value = (rlim_t)m_max - 1;
+    snprintf(line, sizeof line, "%s --force", small_run);
+    child c = start(line); /* not refused by us: by the system, or not at all */
+    limit.value = 0;
+    int code = finish(&c);
+    assert_true(code == 5 || code == 2);
+    drop(&c);
+    snprintf(line, sizeof line, "%s --memory-budget %lld", small_run, m_max);
+    expect_start(line, 2, "not finite");
+    snprintf(line, sizeof line, "%s --memory-budget %lld", small_run, m_max - 1);
+    expect_start(line, 3, "dctms: needs at least ");
 }
 
 /* ---- the run line ---- */
@@ -872,6 +968,7 @@ int main(void) {
         cmocka_unit_test(a_closed_pipe_ends_quietly),
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
+        cmocka_unit_test(memory_below_m_max_is_refused),
         cmocka_unit_test(nothing_is_obtained_after_ready),
         cmocka_unit_test(a_prompt_comes_by_any_way),
         cmocka_unit_test(a_silent_pipe_can_be_left),
