@@ -130,6 +130,10 @@ typedef enum dctms_plan_format {
 DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
                                         dctms_error *err);
 
+/* What differs between two plans: bounds, envelope, phases, values that appear, vanish or change; as text, or as JSON. */
+DCTMS_API dctms_status dctms_plan_diff(const dctms_plan *before, const dctms_plan *after, bool json, dctms_write_fn *write,
+                                       void *ctx, dctms_error *err);
+
 typedef struct dctms_plan_info {
     uint64_t m_max_bytes, weights_bytes, kv_bytes, persistent_bytes, intermediate_bytes, runtime_bytes;
     uint64_t available_bytes; /* memory for this plan now, if it takes the place of what this process holds */

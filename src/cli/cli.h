@@ -49,7 +49,7 @@ typedef struct cli_options {
     uint32_t n_bias;
     /* output */
     const char *output, *svg, *html, *phase, *type;
-    bool json, text, paper, all, ids;
+    bool json, text, paper, diff, all, ids;
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
@@ -76,6 +76,7 @@ void cli_help(const char *verb); /* NULL: the verbs */
 
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);
+int cli_diff(const cli_options *o); /* plan --diff */
 int cli_verify(const cli_options *o);
 int cli_run(const cli_options *o);
 int cli_inspect(const cli_options *o);

@@ -31,6 +31,7 @@ static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char
 }
 
 int cli_plan(const cli_options *o) {
+    if (o->diff) return cli_diff(o);
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model");
     dctms_plan_params params;
     dctms_plan_format drawn;

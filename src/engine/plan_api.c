@@ -262,6 +262,17 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     return dct_give(status, &why, err);
 }
 
+dctms_status dctms_plan_diff(const dctms_plan *before, const dctms_plan *after, bool json, dctms_write_fn *write, void *ctx,
+                             dctms_error *err) {
+    dct_err why = {0};
+    dct_arena work;
+    dct_arena_init(&work, 0);
+    dct_status status = json ? dct_report_diff_json(before->plan, after->plan, &work, write, ctx, &why)
+                             : dct_plan_dump_diff(before->plan, after->plan, &work, write, ctx, &why);
+    dct_arena_deinit(&work);
+    return dct_give(status, &why, err);
+}
+
 void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     const dct_plan *plan = handle->plan;
     dct_mem_available have;

@@ -16,6 +16,10 @@ typedef struct dct_report_facts {
 /* One JSON object with the names of DESIGN §6 (jansson). */
 dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
 
+/* {same, differences: [{section, phase, name, before, after, count}]}: what dct_plan_compare finds; a side that is not there is
+ * null. */
+dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena *work, dct_text_fn *out, void *ctx, dct_err *err);
+
 /* The paper's Table 1 for this plan: logical tensors, physical buffers, reduction, the clique that proves it, envelope terms. */
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
 

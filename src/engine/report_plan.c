@@ -15,10 +15,6 @@ static json_t *hash_text(uint64_t hash) {
     return json_string(text);
 }
 
-static const char *logits_name(dct_logits_mode mode) {
-    return mode == DCT_LOGITS_ALL ? "all" : mode == DCT_LOGITS_LAST ? "last" : "none";
-}
-
 /* Texts from model files may be no UTF-8; what jansson refuses is shown without its odd bytes. */
 static json_t *lenient_text(const char *text) {
     json_t *exact = json_string(text);
@@ -41,7 +37,7 @@ static json_t *bounds_object(const dct_bounds *b) {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s}", "ctx", number(b->n_ctx), "max_input",
                      number(b->n_input), "max_output", number(b->n_output), "ubatch", number(b->ubatch), "slots",
                      number(b->slots), "threads", number(b->threads), "type_k", dct_type_flag(b->type_k, type_k), "type_v",
-                     dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", logits_name(b->logits));
+                     dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", dct_logits_name(b->logits));
 }
 
 static json_t *items_array(const dct_plan *plan) {
@@ -97,19 +93,12 @@ static json_t *compile_object(const dct_plan *plan, const dct_report_facts *fact
                      "height_bytes", number(cert->height_bytes), "optimal", all_optimal(plan), "compile_ms", facts->compile_ms);
 }
 
-/* Intermediates of a phase: values that the arena holds, in place or not. */
-static uint32_t count_values(const dct_phase *phase) {
-    uint32_t n = 0;
-    for (dct_value_id v = 0; v < phase->graph.n_values; v++) n += phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE;
-    return n;
-}
-
 static json_t *phases_array(const dct_plan *plan) {
     json_t *phases = json_array();
     for (uint32_t i = 0; phases != NULL && i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
         json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", p->name, "rows", number(p->rows),
-                                "values", number(count_values(p)), "buffers", number(p->n_buffers), "load_bytes",
+                                "values", number(dct_plan_count_values(p)), "buffers", number(p->n_buffers), "load_bytes",
                                 number(p->cert.load_bytes), "height_bytes", number(p->cert.height_bytes), "optimal",
                                 p->cert.optimal, "steps", number(p->n_steps), "waits", number(p->n_waits));
         if (one == NULL || json_array_append_new(phases, one) != 0) {
@@ -151,6 +140,44 @@ dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *fa
     out(ctx, "\n", 1);
     return DCT_OK;
 }
+
+/* ---- what differs between two plans ---- */
+
+static json_t *side(bool is_there, const char *text, uint64_t value) {
+    return !is_there ? json_null() : text != NULL ? lenient_text(text) : number(value);
+}
+
+static void add_difference(void *ctx, const dct_difference *d) {
+    json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "section", d->section, "phase", lenient_text(d->phase), "name",
+                            lenient_text(d->name), "before", side(d->had, d->text_before, d->before), "after",
+                            side(d->has, d->text_after, d->after), "count", number(d->count));
+    json_array_append_new(ctx, one); /* what fails is missed below */
+}
+
+static void count_difference(void *ctx, const dct_difference *d) {
+    (void)d;
+    (*(size_t *)ctx)++;
+}
+
+dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena *work, dct_text_fn *out, void *ctx,
+                                dct_err *err) {
+    sink s = {out, ctx};
+    bool same;
+    size_t n = 0;
+    json_t *list = json_array();
+    dct_status status = dct_plan_is_same(a, b, work, &same, err);
+    if (status == DCT_OK) status = dct_plan_compare(a, b, work, count_difference, &n, err);
+    if (status == DCT_OK) status = dct_plan_compare(a, b, work, add_difference, list, err);
+    if (status == DCT_OK && json_array_size(list) != n) status = dct_fail(err, DCT_SYSTEM, "no memory for a difference as JSON");
+    json_t *all = json_pack("{s:b, s:o}", "same", status == DCT_OK && same, "differences", list);
+    if (status == DCT_OK && json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0)
+        status = dct_fail(err, DCT_SYSTEM, "a difference could not be written as JSON");
+    json_decref(all);
+    if (status == DCT_OK) out(ctx, "\n", 1);
+    return status;
+}
+
+/* ---- the paper's table ---- */
 
 static void put_term(const dct_text *t, const char *name, uint64_t bytes) {
     dct_text_put(t, "%-28s%16" PRIu64 " bytes%12.2f MiB\n", name, bytes, dct_mib(bytes));

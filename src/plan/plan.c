@@ -114,6 +114,16 @@ dct_phase_work dct_plan_phase_work(const dct_phase *phase) {
     return work;
 }
 
+uint32_t dct_plan_count_values(const dct_phase *phase) {
+    uint32_t n = 0;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) n += phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE;
+    return n;
+}
+
+const char *dct_logits_name(dct_logits_mode mode) {
+    return mode == DCT_LOGITS_ALL ? "all" : mode == DCT_LOGITS_LAST ? "last" : "none";
+}
+
 /* The slots of an op, inputs, outputs and scratch, as one row. */
 static dct_value_id touched(const dct_phase *phase, dct_op_id i, uint32_t slot) {
     const dct_op *op = &phase->graph.ops[i];

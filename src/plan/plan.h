@@ -146,6 +146,11 @@ typedef struct dct_phase_work {
 } dct_phase_work;
 dct_phase_work dct_plan_phase_work(const dct_phase *phase); /* of a phase that is NULL: nothing */
 
+/* Intermediates of a phase: values that the arena holds, in place or not. */
+uint32_t dct_plan_count_values(const dct_phase *phase);
+
+const char *dct_logits_name(dct_logits_mode mode); /* "all", "last", "none" */
+
 /* Gives the graphs of all phases the plan's lists of weights, caches and tables. */
 dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
@@ -180,5 +185,27 @@ void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out,
                         void *ctx); /* --text: items, phases, values, steps, certificate */
 void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx); /* one page for a browser that needs nothing else */
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
+
+/* plan_diff: something that differs between two plans: a number or a text that stands under a name in one or both. */
+typedef struct dct_difference {
+    const char *section; /* "model", "bounds", "envelope", "items", "schedule", "phase", "values" */
+    const char *phase;   /* its name; "" outside phases */
+    const char *name;    /* as in `plan --json`; of a value its own, with `*` for the layer when several changed alike */
+    uint32_t count;      /* how many changed alike */
+    bool had, has;       /* there in the first plan, in the second */
+    uint64_t before, after;               /* of a value its bytes */
+    const char *text_before, *text_after; /* both NULL: numbers were compared */
+} dct_difference;
+typedef void dct_difference_fn(void *ctx, const dct_difference *difference);
+
+/* Every difference in a fixed order; the arena is for the call. Plans that nobody verified are compared as well. Places and the
+ * order of ops are not looked at: dct_plan_is_same tells whether those are equal too. */
+dct_status dct_plan_compare(const dct_plan *a, const dct_plan *b, dct_arena *arena, dct_difference_fn *found, void *ctx,
+                            dct_err *err) DCT_MUST_CHECK;
+dct_status dct_plan_is_same(const dct_plan *a, const dct_plan *b, dct_arena *arena, bool *same, dct_err *err) DCT_MUST_CHECK;
+
+/* The differences as text. */
+dct_status dct_plan_dump_diff(const dct_plan *a, const dct_plan *b, dct_arena *arena, dct_text_fn *out, void *ctx,
+                              dct_err *err) DCT_MUST_CHECK;
 
 #endif

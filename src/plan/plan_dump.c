@@ -56,13 +56,6 @@ static void put_fits(const dct_text *t, const dct_plan *plan, const dct_plan_roo
     dct_text_put(t, "\n");
 }
 
-/* Values and steps of a phase that a table of phases shows. */
-static uint32_t count_arena_values(const dct_phase *phase) {
-    uint32_t n = 0;
-    for (dct_value_id v = 0; v < phase->graph.n_values; v++) n += phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE;
-    return n;
-}
-
 static void put_phases(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes",
                  "optimal", "steps", "waits");
@@ -70,7 +63,7 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
         const dct_phase *p = &plan->phases[i];
         dct_safe_text name;
         dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", dct_safe(p->name, &name), p->rows,
-                     count_arena_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
+                     dct_plan_count_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
                      p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
     dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n",

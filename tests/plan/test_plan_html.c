@@ -235,6 +235,24 @@ static void names_are_no_markup(void **state) {
     subject_close(&s);
 }
 
+/* What is small for a model of 7 billion parameters opens at once. */
+static void the_page_of_a_large_model_is_small(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    subject_qwen(&s, &QWEN_7B);
+    dct_arena_init(&arena, 0);
+    dct_compile_params params = params_of(&s, 4096, 512, 512, 8);
+    dct_plan_dump_html(compile_ok(&params, &arena), collect, &c);
+    assert_in_range(c.n, 100000, 500000); /* allowed are 1.5 MB */
+    check_markup(c.text);
+    json_decref(data_of(c.text));
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 static void same_plan_same_bytes(void **state) {
     (void)state;
     collected c[2] = {{0}, {0}};
@@ -258,6 +276,7 @@ int main(void) {
         cmocka_unit_test(the_page_stands_alone),
         cmocka_unit_test(names_are_no_markup),
         cmocka_unit_test(same_plan_same_bytes),
+        cmocka_unit_test(the_page_of_a_large_model_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,47 @@
+/* plan --diff A B: what differs between two plans. Each is a plan file, or a model that is compiled with the flags given. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+static bool is_plan_file(const char *path) {
+    static const char magic[] = "DCTMPLAN";
+    char begin[sizeof magic - 1];
+    dct_file file;
+    dct_err err;
+    if (dct_file_open(&file, path, &err) != DCT_OK) return false; /* a directory, or what opening the model will tell */
+    bool is_plan = dct_file_read_at(&file, 0, begin, sizeof begin, &err) == DCT_OK && memcmp(begin, magic, sizeof begin) == 0;
+    dct_file_close(&file);
+    return is_plan;
+}
+
+static dctms_status compile(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
+    dctms_model *model;
+    dctms_status status = dctms_model_open(path, &model, err);
+    if (status != DCTMS_OK) return status;
+    status = dctms_plan_compile(model, params, plan, err);
+    dctms_model_free(model);
+    return status;
+}
+
+static dctms_status get_plan(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
+    return is_plan_file(path) ? dctms_plan_load(path, plan, err) : compile(path, params, plan, err);
+}
+
+int cli_diff(const cli_options *o) {
+    dctms_plan_params params;
+    dctms_plan *before = NULL, *after = NULL;
+    dctms_error err;
+    if (o->n_args != 2 || o->model != NULL) return cli_usage("usage: dctms plan --diff A B; each a plan file or a model");
+    if (o->text || o->paper || o->output != NULL || o->svg != NULL || o->html != NULL || o->phase != NULL)
+        return cli_usage("--diff goes with --json and with bounds only");
+    if (!cli_plan_params(o, &params)) return DCT_USAGE;
+    dctms_status status = get_plan(o->args[0], &params, &before, &err);
+    if (status == DCTMS_OK) status = get_plan(o->args[1], &params, &after, &err);
+    if (status == DCTMS_OK) {
+        if (!o->json) cli_print("%s -> %s\n", o->args[0], o->args[1]);
+        status = dctms_plan_diff(before, after, o->json, cli_out, NULL, &err);
+    }
+    dctms_plan_free(after);
+    dctms_plan_free(before);
+    return status == DCTMS_OK ? 0 : cli_fail(&err);
+}
