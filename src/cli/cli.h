@@ -48,6 +48,7 @@ typedef struct cli_options {
     dctms_logit_bias bias[CLI_MAX_BIAS];
     uint32_t n_bias;
     /* output */
+    const char *emit;
     const char *output, *svg, *html, *phase, *type;
     bool json, text, paper, diff, all, ids;
     /* score */
@@ -86,6 +87,11 @@ int cli_pack(const cli_options *o);
 int cli_synth(const cli_options *o);
 int cli_bench(const cli_options *o);
 int cli_protocol(const cli_options *o);
+
+/* plan --emit (emit.c): whether the flags go together, false after a usage error; and the file, on stdout. `name` is that of
+ * the model. */
+bool cli_check_emit(const cli_options *o);
+int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o);
 
 /* ---- output: write(2) through fixed buffers, so that nothing allocates ---- */
 void cli_out(void *where, const char *text, size_t n);    /* a dctms_write_fn: NULL is stdout (buffered), CLI_STDERR stderr */

@@ -40,7 +40,7 @@ int cli_plan(const cli_options *o) {
     cli_add_path(paths.out, o->svg);
     cli_add_path(paths.out, o->html);
     if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
-    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn)) return DCT_USAGE;
+    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan;
@@ -50,12 +50,12 @@ int cli_plan(const cli_options *o) {
         code = cli_fail(&err);
         goto close_model;
     }
-    dctms_model_info info;
+    dctms_model_info info = {.data_missing = false};
     if (dctms_model_get_info(model, &info, &err) == DCTMS_OK && info.data_missing) {
         cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
     }
     cli_warn_context(model, plan);
-    code = print_plan(plan, o);
+    code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, o);
     if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o->svg);
     if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);

@@ -1,4 +1,4 @@
-/* tools/tools: work beside inference: pack, synth, roofline. Each is a function that takes plain parameters and reports by
+/* tools/tools: work beside inference: pack, synth, emit, roofline. Each is a function that takes plain parameters and reports by
  * status. */
 #ifndef DCT_TOOLS_TOOLS_H
 #define DCT_TOOLS_TOOLS_H
@@ -38,6 +38,25 @@ typedef struct dct_packfile_result {
     double ms;
 } dct_packfile_result;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
+
+/* A plan's command as a file for a scheduler, with M_max as its limit of memory. Paths begin with '/'. */
+typedef struct dct_emit_params {
+    const char *format;       /* one of dct_emit_names */
+    const char *name;         /* what it runs: any text */
+    const char *program;      /* for a unit; containers have dctms in their path */
+    const char *image;        /* of the container */
+    const char *model, *prompt; /* files that the command reads: containers see them at the same paths, to read only */
+    bool model_is_directory;
+    const char *const *words; /* of the command, without the program */
+    uint32_t n_words, threads;
+    uint64_t m_max_bytes;
+    bool locks;               /* the command has --mlock */
+    void (*write)(void *ctx, const char *text, size_t n);
+    void *ctx;
+} dct_emit_params;
+dct_status dct_emit(const dct_emit_params *params, dct_err *err) DCT_MUST_CHECK;
+bool dct_emit_knows(const char *format);
+const char *dct_emit_names(void); /* for people: all of them, with commas */
 
 /* What this machine could do at most: bytes read and int8 multiply-accumulates a second, by one worker and by all, with the
  * instruction set of the kernels in use. Takes about a second and up to 512 MiB, which are given back. */

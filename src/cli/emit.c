@@ -1,0 +1,82 @@
+/* plan --emit: the command that runs the plan, in the words that lead to the same bounds wherever it is started. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "tools/tools.h"
+
+enum { MAX_WORDS = 24, PATH_BYTES = 4096 };
+
+#define DEFAULT_PROMPT "/etc/dctms/prompt.txt"
+
+typedef struct command {
+    const char *words[MAX_WORDS];
+    uint32_t n;
+    char numbers[4][16];
+    uint32_t n_numbers;
+} command;
+
+static void add_pair(command *c, const char *flag, const char *value) {
+    c->words[c->n++] = flag;
+    c->words[c->n++] = value;
+}
+
+static void add_number(command *c, const char *flag, uint32_t value) {
+    char *text = c->numbers[c->n_numbers++];
+    snprintf(text, sizeof c->numbers[0], "%u", value);
+    add_pair(c, flag, text);
+}
+
+/* Every bound is spelled out: what the machine has, variables of the environment and defaults must not change them. */
+static void spell(command *c, const dctms_plan_info *info, const cli_options *o, const char *model, const char *prompt) {
+    *c = (command){.words = {"run", model}, .n = 2};
+    add_number(c, "-c", info->n_ctx);
+    add_number(c, "-n", info->n_output);
+    add_number(c, "-ub", info->ubatch);
+    add_number(c, "-t", info->threads);
+    add_pair(c, "-ctk", o->type_k != NULL ? o->type_k : "f16");
+    add_pair(c, "-ctv", o->type_v != NULL ? o->type_v : "f16");
+    if (o->logits != NULL) add_pair(c, "--logits", o->logits);
+    if (o->mlock) c->words[c->n++] = "--mlock";
+    add_pair(c, "-f", prompt);
+}
+
+bool cli_check_emit(const cli_options *o) {
+    if (o->emit == NULL) return true;
+    if (!dct_emit_knows(o->emit)) cli_usage("--emit: '%s' is none of %s", o->emit, dct_emit_names());
+    else if (o->json || o->text || o->paper) cli_usage("--emit prints instead of the plan: without --json, --text and --paper");
+    else if (o->nodes != 0) cli_usage("--emit with --nodes: run has no such flag, and its plan would be another");
+    else if (o->prompt_file != NULL && o->prompt_file[0] != '/')
+        cli_usage("--emit: -f %s: a path from / is needed", o->prompt_file);
+    else return true;
+    return false;
+}
+
+int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o) {
+    static char model[PATH_BYTES], program[PATH_BYTES];
+    const char *given = cli_model_path(o), *prompt = o->prompt_file != NULL ? o->prompt_file : DEFAULT_PROMPT;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n > 0) program[n] = '\0';
+    if (realpath(given, model) == NULL) return cli_usage("%s: its place cannot be found", given);
+    dctms_plan_info info;
+    dctms_plan_get_info(plan, &info);
+    command c;
+    spell(&c, &info, o, model, prompt);
+    dct_emit_params params = {.format = o->emit,
+                              .name = name,
+                              .program = n > 0 ? program : "/usr/bin/dctms",
+                              .image = "dctms",
+                              .model = model,
+                              .model_is_directory = dct_os_is_directory(model),
+                              .prompt = prompt,
+                              .words = c.words,
+                              .n_words = c.n,
+                              .threads = info.threads,
+                              .m_max_bytes = info.m_max_bytes,
+                              .locks = o->mlock,
+                              .write = cli_out};
+    dct_err err;
+    return dct_emit(&params, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
