@@ -1,9 +1,9 @@
 /* Load and height, counted again.
  *
- * When the steps of a phase stand in one chain, every moment is an op: a buffer (a value with all that lies in its bytes in
- * place) is live from the op that first writes it to the op that last touches it, and the load is the largest sum at any op.
- * When steps run side by side, the load is whatever set of buffers the certificate names, provided that each two of them may
- * be live together: that too is a sum which no packing can undercut.
+ * The steps in the order in which every worker walks them are one run that the schedule allows, so what is live in it at one op
+ * must lie side by side whatever else may run at the same time: no packing is lower. A buffer (a value with all that lies in its
+ * bytes in place) is live from the op that first touches it to the op that last does; the load is the largest sum at any op, and
+ * the certificate names an op that reaches it and the buffers that are live there.
  */
 #include "base/size.h"
 #include "verify/checker.h"
@@ -12,44 +12,18 @@ typedef unsigned long long ull;
 
 static bool in_arena(const dct_facts *f, dct_value_id v) { return f->phase->places[v].region == DCT_REGION_ARENA; }
 
-/* A buffer: the life of a root value and of all that lies in its bytes in place, as a chain of values. */
-typedef struct buffer {
-    dct_life life;
-    dct_value_id first_member;
-} buffer;
-
-typedef struct buffers {
-    buffer *of;              /* a root value */
-    dct_value_id *next;      /* a value: the next of the same root */
-} buffers;
-
-static dct_status find_buffers(dct_checker *c, const dct_facts *f, buffers *b) {
-    b->of = dct_arena_array(c->arena, f->graph->n_values, sizeof *b->of);
-    b->next = dct_arena_array(c->arena, f->graph->n_values, sizeof *b->next);
-    if (b->of == NULL || b->next == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
-    for (dct_value_id v = 0; v < f->graph->n_values; v++) b->of[v] = (buffer){{UINT32_MAX, 0}, DCT_NONE};
+/* Of each root value, the life of all that lies in its bytes; first > last for the others. NULL when there is no memory. */
+static dct_life *find_lives(dct_checker *c, const dct_facts *f) {
+    dct_life *lives = dct_arena_array(c->arena, f->graph->n_values, sizeof *lives);
+    if (lives == NULL) return NULL;
+    for (dct_value_id v = 0; v < f->graph->n_values; v++) lives[v] = (dct_life){UINT32_MAX, 0};
     for (dct_value_id v = 0; v < f->graph->n_values; v++) {
         if (!in_arena(f, v)) continue;
-        buffer *root = &b->of[f->root[v]];
-        dct_life life = dct_life_of(f, v);
-        if (life.first < root->life.first) root->life.first = life.first;
-        if (life.last > root->life.last) root->life.last = life.last;
-        b->next[v] = root->first_member;
-        root->first_member = v;
+        dct_life *root = &lives[f->root[v]], life = dct_life_of(f, v);
+        if (life.first < root->first) root->first = life.first;
+        if (life.last > root->last) root->last = life.last;
     }
-    return DCT_OK;
-}
-
-/* True when neither buffer is over before the other begins: some run keeps both. */
-static bool may_meet(const dct_facts *f, const buffers *bs, dct_value_id x, dct_value_id y) {
-    bool x_first = true, y_first = true;
-    for (dct_value_id a = bs->of[x].first_member; a != DCT_NONE; a = bs->next[a]) {
-        for (dct_value_id b = bs->of[y].first_member; b != DCT_NONE; b = bs->next[b]) {
-            x_first = x_first && dct_all_before(f, a, b, DCT_NONE);
-            y_first = y_first && dct_all_before(f, b, a, DCT_NONE);
-        }
-    }
-    return !x_first && !y_first;
+    return lives;
 }
 
 /* The values that the certificate names: buffers of the arena, each once, summing to the load. */
@@ -76,11 +50,11 @@ static dct_status check_witness(dct_checker *c, const dct_facts *f) {
 
 /* Bytes live at each op. No two live buffers share a byte (memory.c), so no sum at an op is larger than the region; what wraps on
  * the way there wraps back. */
-static uint64_t *find_loads(dct_checker *c, const dct_facts *f, const buffers *b) {
+static uint64_t *find_loads(dct_checker *c, const dct_facts *f, const dct_life *lives) {
     uint64_t *load = dct_arena_array(c->arena, (uint64_t)f->graph->n_ops + 1, sizeof *load);
     if (load == NULL) return NULL;
     for (dct_value_id v = 0; v < f->graph->n_values; v++) {
-        dct_life life = b->of[v].life;
+        dct_life life = lives[v];
         if (life.first > life.last) continue;
         load[life.first] += f->graph->values[v].bytes;
         load[life.last + 1] -= f->graph->values[v].bytes;
@@ -89,9 +63,10 @@ static uint64_t *find_loads(dct_checker *c, const dct_facts *f, const buffers *b
     return load;
 }
 
-static dct_status check_chain_load(dct_checker *c, const dct_facts *f, const buffers *b) {
+static dct_status check_load(dct_checker *c, const dct_facts *f) {
     const dct_certificate *cert = &f->phase->cert;
-    const uint64_t *load_at = find_loads(c, f, b);
+    const dct_life *lives = find_lives(c, f);
+    const uint64_t *load_at = lives != NULL ? find_loads(c, f, lives) : NULL;
     if (load_at == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
     uint64_t load = 0;
     for (uint32_t at = 0; at < f->graph->n_ops; at++) {
@@ -105,22 +80,10 @@ static dct_status check_chain_load(dct_checker *c, const dct_facts *f, const buf
         return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: the load is not reached at op %u", f->phase->name, cert->op);
     }
     for (uint32_t i = 0; i < cert->n_values; i++) {
-        dct_life life = b->of[f->root[cert->values[i]]].life;
+        dct_life life = lives[f->root[cert->values[i]]];
         if (life.first <= f->number[cert->op] && f->number[cert->op] <= life.last) continue;
         return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: '%s' is not live at op %u", f->phase->name,
                           f->graph->values[cert->values[i]].name, cert->op);
-    }
-    return DCT_OK;
-}
-
-static dct_status check_pairs_meet(dct_checker *c, const dct_facts *f, const buffers *b) {
-    const dct_certificate *cert = &f->phase->cert;
-    for (uint32_t i = 0; i < cert->n_values; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            if (*f->questions_left > 0 && may_meet(f, b, f->root[cert->values[i]], f->root[cert->values[j]])) continue;
-            return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: '%s' and '%s' are never live together", f->phase->name,
-                              f->graph->values[cert->values[i]].name, f->graph->values[cert->values[j]].name);
-        }
     }
     return DCT_OK;
 }
@@ -151,11 +114,9 @@ static dct_status count_buffers(dct_checker *c, const dct_facts *f, uint32_t *n_
 
 dct_status dct_check_certificate(dct_checker *c, const dct_facts *f) {
     const dct_certificate *cert = &f->phase->cert;
-    buffers b;
     uint32_t n_buffers = 0;
     dct_status status = check_witness(c, f);
-    if (status == DCT_OK) status = find_buffers(c, f, &b);
-    if (status == DCT_OK) status = f->is_chain ? check_chain_load(c, f, &b) : check_pairs_meet(c, f, &b);
+    if (status == DCT_OK) status = check_load(c, f);
     if (status == DCT_OK) status = count_buffers(c, f, &n_buffers);
     if (status != DCT_OK) return status;
     uint64_t height = arena_height(f);

@@ -395,6 +395,8 @@ static void optimal_flipped(bench *b) { decode(b)->cert.optimal = !decode(b)->ce
 static void witness_short(bench *b) { decode(b)->cert.n_values--; }
 static void witness_twice(bench *b) { decode(b)->cert.values[0] = decode(b)->cert.values[1]; }
 static void witness_out_of_range(bench *b) { decode(b)->cert.values[0] = decode(b)->graph.n_values; }
+static void load_elsewhere(bench *b) { decode(b)->cert.op = decode(b)->graph.n_ops - 1; }
+static void load_nowhere(bench *b) { decode(b)->cert.op = decode(b)->graph.n_ops; }
 static void buffers_less(bench *b) { decode(b)->n_buffers--; }
 
 static void context_more(bench *b) { b->plan->bounds.n_ctx++; }
@@ -451,6 +453,7 @@ static const struct damage {
     ROW(ENVELOPE_WRONG, outside_less),
     ROW(CERTIFICATE_WRONG, load_less), ROW(CERTIFICATE_WRONG, load_understated), ROW(CERTIFICATE_WRONG, height_less), ROW(CERTIFICATE_WRONG, optimal_flipped), ROW(CERTIFICATE_WRONG, witness_short),
     ROW(CERTIFICATE_WRONG, witness_twice), ROW(CERTIFICATE_WRONG, witness_out_of_range), ROW(CERTIFICATE_WRONG, buffers_less),
+    ROW(CERTIFICATE_WRONG, load_elsewhere), ROW(CERTIFICATE_WRONG, load_nowhere),
     ROW(BOUNDS_WRONG, context_more), ROW(BOUNDS_WRONG, no_threads), ROW(BOUNDS_WRONG, no_output), ROW(BOUNDS_WRONG, cache_type_none),
     ROW(BOUNDS_WRONG, rows_less), ROW(BOUNDS_WRONG, ubatch_more), ROW(BOUNDS_WRONG, two_of_a_kind), ROW(BOUNDS_WRONG, no_phases),
     ROW(BOUNDS_WRONG, only_one_phase), ROW(BOUNDS_WRONG, only_decode), ROW(BOUNDS_WRONG, logits_none), ROW(BOUNDS_WRONG, no_logits),
