@@ -112,6 +112,7 @@ void dct_os_mem_figures(dct_mem_figures *out);
  * nested; no more than RLIMIT_AS and RLIMIT_DATA. `total` is the size of the machine, or of the least of these limits. */
 typedef struct dct_mem_available {
     uint64_t available_bytes, total_bytes;
+    uint64_t charged_ahead_bytes; /* at most: use that a control group counts and nobody has, and gives back when it is needed */
     char source[128]; /* "MemAvailable", "cgroup v2 memory.max (/a/b)", "RLIMIT_AS (ulimit -v)", ... */
 } dct_mem_available;
 void dct_os_mem_available(const char *root, dct_mem_available *out);

@@ -206,6 +206,13 @@ void dct_os_cpu_name(char *name, size_t size) {
 /* v1 states "no limit" as the largest page-aligned number; so does any value that no machine has. */
 #define NO_LIMIT (UINT64_C(1) << 62)
 
+/* The kernel charges a group for pages ahead, a batch for each processor. */
+static uint64_t charge_batches(void) {
+    enum { BATCH_PAGES = 64 };
+    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    return BATCH_PAGES * dct_os_page_bytes() * (cpus > 0 ? (uint64_t)cpus : 1);
+}
+
 /* Page cache of files can be reclaimed whether it was used lately or not. */
 static uint64_t reclaimable(const char *root, const group *g) {
     char text[DCT_PROC_TEXT_BYTES];
@@ -228,6 +235,7 @@ static void visit_memory(const char *root, const group *g, void *ctx) {
     if (out->total_bytes == 0 || limit < out->total_bytes) out->total_bytes = limit;
     if (available >= out->available_bytes && *out->source != '\0') return;
     out->available_bytes = available;
+    out->charged_ahead_bytes = charge_batches();
     snprintf(out->source, sizeof out->source, "cgroup %s (%.60s)", g->is_v2 ? "v2 memory.max" : "v1 memory.limit_in_bytes",
              group_name(g));
 }

@@ -231,13 +231,13 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
 /* ---- report ---- */
 
 /* What this process holds is part of M_max already or given back before: it counts on the side of what there is, and so does all
- * that the kernel may keep for it, some of which it keeps now. Pages of files count as available by themselves. No limit below
- * M_max will do, whatever is free under it. */
+ * that the kernel may keep for it, some of which it keeps now, or has charged ahead. Pages of files count as available by
+ * themselves. No limit below M_max will do, whatever is free under it. */
 void dct_room_for(const dct_plan *plan, dct_mem_available *out) {
     dct_mem_figures now;
     dct_os_mem_available(NULL, out);
     dct_os_mem_figures(&now);
-    out->available_bytes += now.rss_anon + dct_plan_kernel_bytes(plan);
+    out->available_bytes += now.rss_anon + out->charged_ahead_bytes + dct_plan_kernel_bytes(plan);
     if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
 }
 

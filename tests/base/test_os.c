@@ -132,6 +132,7 @@ static void test_memory_v2(void **state) {
     dct_mem_available have;
     dct_os_mem_available(machine, &have);
     assert_int_equal(have.total_bytes, 8 * GIB);
+    assert_true(have.charged_ahead_bytes >= 64 * 4096); /* a group's figures are that much too high */
     write_file("/sys/fs/cgroup/a/memory.max", "4294967296\n"); /* the parent's smaller limit wins */
     write_file("/sys/fs/cgroup/a/memory.current", "1073741824\n");
     expect_available(3 * GIB, "(/a)");
@@ -145,6 +146,9 @@ static void test_memory_v1(void **state) {
     write_file("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "9223372036854771712\n");
     write_file("/sys/fs/cgroup/memory/m/memory.usage_in_bytes", "1073741824\n");
     expect_available(12 * GIB, "MemAvailable");
+    dct_mem_available have;
+    dct_os_mem_available(machine, &have);
+    assert_int_equal(have.charged_ahead_bytes, 0); /* no group binds */
     write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
     write_file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2147483648\n");
     write_file("/sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 1073741824\ntotal_active_file 0\n");
