@@ -341,13 +341,33 @@ static void describe(const protocol_request *r, char label[96], char types[32], 
                         .seed = r->options->seed};
 }
 
+static dct_status draw_latency(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err) {
+    (void)err;
+    dct_protocol_latency_svg(p, write, ctx);
+    return DCT_OK;
+}
+
+static dct_status draw_memory(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err) {
+    (void)err;
+    dct_protocol_memory_svg(p, write, ctx);
+    return DCT_OK;
+}
+
 static int save_reports(const protocol_request *r, const dct_protocol *p) {
-    char path[PATH_BYTES];
-    cli_sink sink = {0};
-    dct_err err;
-    if (r->options->directory == NULL) return 0;
-    if (dct_protocol_tables(p, cli_sink_write, &sink, &err) != DCT_OK) return cli_fail_err(&err);
-    return cli_sink_save(&sink, path_in(r, "report.md", path));
+    static const struct {
+        const char *name;
+        dct_status (*build)(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err);
+    } reports[] = {{"report.md", dct_protocol_tables}, {"summary.json", dct_protocol_json}, {"summary.csv", dct_protocol_csv},
+                   {"latency.svg", draw_latency},      {"memory.svg", draw_memory}};
+    int code = 0;
+    for (size_t i = 0; code == 0 && r->options->directory != NULL && i < sizeof reports / sizeof *reports; i++) {
+        char path[PATH_BYTES];
+        cli_sink sink = {0};
+        dct_err err;
+        bool built = reports[i].build(p, cli_sink_write, &sink, &err) == DCT_OK;
+        code = built ? cli_sink_save(&sink, path_in(r, reports[i].name, path)) : cli_fail_err(&err);
+    }
+    return code;
 }
 
 static int report(const protocol_request *r) {

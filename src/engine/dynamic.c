@@ -107,8 +107,13 @@ dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t 
     return DCT_OK;
 }
 
-void dct_dynamic_close(dct_dynamic *d) {
+void dct_dynamic_forget(dct_dynamic *d) {
     for (uint32_t i = 0; i < d->n_caches; i++) release(&d->caches[i]);
+    d->capacity = 0;
+}
+
+void dct_dynamic_close(dct_dynamic *d) {
+    dct_dynamic_forget(d);
     release(&d->logits);
 }
 

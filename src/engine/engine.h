@@ -182,6 +182,7 @@ dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, 
 /* dynamic.c */
 dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) DCT_MUST_CHECK;
 void dct_dynamic_close(dct_dynamic *d);
+void dct_dynamic_forget(dct_dynamic *d); /* gives the caches back: a timeline that begins anew grows new ones */
 dct_status dct_dynamic_run(dctms_session *s, dct_phase_kind kind, const dct_token *tokens, uint32_t n,
                            dct_err *err) DCT_MUST_CHECK;
 

@@ -126,6 +126,7 @@ dctms_status dctms_session_rewind(dctms_session *s, uint32_t n, dctms_error *err
     s->n_past = n;
     s->pending = DCT_NO_TOKEN;
     s->logits = NULL;
+    if (n == 0 && s->dynamic != NULL) dct_dynamic_forget(s->dynamic);
     return DCTMS_OK;
 }
 

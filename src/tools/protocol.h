@@ -6,7 +6,7 @@
  *   protocol_rows.c      what the calls of one system say, of all runs or of one
  *   protocol_tables.c    tables in the paper's form
  *   protocol_charts.c    latency a call; RSS against M_max
- *   protocol_json.c      the tables for programs
+ *   protocol_json.c      what the tables show, for programs
  *
  * A call is one prompt answered from an empty timeline. A cell is one prompt in one run: its repetitions do the same work, so
  * that what differs between them is noise. CV is taken in each cell and then averaged.
@@ -155,5 +155,9 @@ uint32_t dct_protocol_runs(const dct_protocol *p); /* the largest number of a ru
 
 typedef void dct_protocol_write_fn(void *ctx, const char *text, size_t n);
 dct_status dct_protocol_tables(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_protocol_json(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_protocol_csv(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx, dct_err *err) DCT_MUST_CHECK;
+void dct_protocol_latency_svg(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx);
+void dct_protocol_memory_svg(const dct_protocol *p, dct_protocol_write_fn *write, void *ctx);
 
 #endif

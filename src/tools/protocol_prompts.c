@@ -1,8 +1,9 @@
 /* tools/protocol_prompts: the workload of the experiment: five categories, ten prompts each, all written for it.
  *
- * Sizes follow what the categories are: about 20 tokens for a fact, 60 for a chain of reasoning, 220 for a text to summarise,
- * 80 for an answer with a form, 600 for a passage with questions. The longest leaves room in N = 1024. Two prompts of the last
- * category share a passage, and the questions stand behind it.
+ * Sizes follow what the categories are: with the vocabulary of a real model about 20 tokens for a fact, 65 for a chain of
+ * reasoning, 205 for a text to summarise, 85 for an answer with a form, 400 for a passage with questions. The vocabulary of
+ * `synth` has few whole words and makes up to 1,020 of the last, so all fit in N = 1024. Two prompts of the last category
+ * share a passage, and the questions stand behind it.
  */
 #include "tools/protocol.h"
 
@@ -202,192 +203,136 @@ static const char *const structured[PER_CATEGORY] = {
 
 #define PASSAGE_1 \
     "For most of its history the lighthouse at Garron Point was kept by three families. The first keeper, " \
-    "Tobias Ferrel, came in 1794 from a whaling port and brought two sons who could trim a lamp before they " \
-    "could write. The light burned seal oil then, later colza, and the keeper had to climb 112 steps four " \
-    "times in a night to wind the clockwork that turned the lenses. A keeper was allowed no more than one " \
-    "candle of his own, and the log that had to be filled every hour shows, by the slope of the handwriting, " \
-    "how hard the small hours were.\n\n" \
-    "In 1831 the Board sent an inspector, Miss Adelaide Crane, the only woman who ever held that post. She " \
-    "stayed for five weeks in the winter, wrote down every vessel that passed, and found that of 204 ships " \
-    "only 61 came near enough to need the light at all, while the shoal that had taken most wrecks lay four " \
-    "miles to the north, where no light could be seen in haze. Her report proposed a second, smaller light on " \
-    "the Calf Rock. The Board thanked her and did nothing. Eleven years later, after the packet Merriman was " \
-    "lost on the shoal with 47 people, the report was found again, and the light on the Calf was built in two " \
-    "summers from granite that was cut and fitted on the mainland, block by numbered block.\n\n" \
-    "The second family, the Hallorans, kept both lights from 1842. They rowed between them when the sea " \
-    "allowed, and when it did not, whoever was on the Calf stayed there; the longest such stay was 53 days, " \
-    "in the winter of 1860, during which Bridget Halloran, aged nineteen, kept the lamp alone, lived on " \
-    "biscuit and gulls' eggs and rainwater, and read the only book on the rock, a manual of navigation, so " \
-    "often that she later passed the examination for a mate's certificate, which she was then refused because " \
-    "of her sex. She became a teacher of navigation instead, and eleven of her pupils commanded ships.\n\n" \
-    "The third family was that of Samuel Okoro, who came as an electrician in 1923 to replace the oil lamp " \
-    "and stayed because, as he wrote, he had never before had a job in which a thing either worked or did " \
-    "not. He ran a cable from the village, kept an engine for the nights when the cable failed, and taught " \
-    "his daughter Ruth to do the same. Ruth Okoro was the last keeper. When the light was made automatic in " \
-    "1988 she was offered a pension and asked instead for the log books, all 194 of them, which she spent her " \
-    "retirement copying out. They show that the light failed on nine nights in as many generations, seven of " \
-    "them for less than an hour, and that every keeper, without exception, noted the failure in the log " \
-    "himself.\n\n"
+    "Tobias Ferrel, came in 1794 and brought two sons. The log that was filled every hour shows, by the slope " \
+    "of the handwriting, how hard the small hours were.\n\n" \
+    "In 1831 the Board sent an inspector, Adelaide Crane. She wrote down every vessel that passed in five " \
+    "weeks, and found that of 204 ships only 61 needed the light at all, while the shoal that had taken most " \
+    "wrecks lay four miles to the north. Her report proposed a second light on the Calf Rock. The Board " \
+    "thanked her and did nothing. Eleven years later, after the packet Merriman was lost on the shoal with 47 " \
+    "people, the report was found again, and the light was built in two summers from granite that was cut on " \
+    "the mainland, block by numbered block.\n\n" \
+    "The second family, the Hallorans, kept both lights. In the winter of 1860 Bridget Halloran, aged " \
+    "nineteen, was held on the Calf by the sea for 53 days, kept the lamp alone, and read the only book " \
+    "there, a manual of navigation, so often that she later passed the examination for a mate's certificate, " \
+    "which she was then refused because of her sex. She became a teacher of navigation instead, and eleven of " \
+    "her pupils commanded ships.\n\n" \
+    "The third family was that of Samuel Okoro, an electrician. His daughter Ruth was the last keeper. When " \
+    "the light was made automatic in 1988 she asked for the log books, all 194 of them, and copied them out. " \
+    "The light had failed on nine nights, and every keeper, without exception, had noted the failure himself.\n\n"
 
 #define PASSAGE_2 \
-    "The cooperative of Valdenna makes cheese from the milk of 23 farms, and for forty years it did so in the " \
-    "same way. Milk arrived in the morning, was warmed to 32 degrees, set with rennet, cut, heated to 45 " \
-    "degrees, pressed, salted in brine for a week and laid on boards of spruce in a cellar that had been a " \
-    "quarry. A wheel weighed nine kilograms and was sold after eight months. Of every hundred wheels about " \
-    "six were downgraded, most of them because of cracks, and nobody thought that number remarkable, since it " \
-    "had been five or six as long as anyone remembered.\n\n" \
+    "The cooperative of Valdenna makes cheese from the milk of 23 farms. A wheel weighs nine kilograms and is " \
+    "sold after eight months. Of every hundred wheels about six were downgraded, most of them because of " \
+    "cracks, and nobody thought that number remarkable, since it had been so as long as anyone remembered.\n\n" \
     "In the spring of one year it rose to eleven, and in the summer to nineteen. The cheesemaker, Elia " \
-    "Sontag, first suspected the milk. He had each farm's milk made into a wheel apart for two weeks, marked " \
-    "the wheels and waited. Eight months is a long time to wait for a result, so he also drew a sample from " \
-    "each wheel after ten weeks with a narrow corer. All of the samples were sound. That told him little, " \
-    "since cracks appeared only from the fifth month on, but it allowed him to rule out the kind of " \
-    "fermentation that blows a young cheese up.\n\n" \
+    "Sontag, first suspected the milk. He had each farm's milk made into a wheel apart, and since eight " \
+    "months is a long time to wait, he drew a sample from each after ten weeks. All were sound. That told him " \
+    "little, since cracks appeared only from the fifth month on, but it ruled out the fermentation that blows " \
+    "a young cheese up.\n\n" \
     "Meanwhile his apprentice, Noor, had begun to write down where in the cellar the cracked wheels had lain. " \
-    "No one had asked her to. She drew the cellar on squared paper, nine rows of shelves with twelve levels, " \
-    "and put a dot where each bad wheel was found. After three weeks the dots were plainly not scattered: two " \
-    "thirds of them lay in rows seven to nine, and most of those on the upper four levels. Sontag looked at " \
-    "the drawing for a while and then went to find the mason who had mended the ceiling of the cellar the " \
-    "winter before. The mason had closed a fissure in the rock at that end with mortar, because water dripped " \
-    "from it onto the path.\n\n" \
-    "They hung eight thermometers and eight hair hygrometers through the cellar and read them three times a " \
-    "day. Temperature was the same everywhere to within half a degree. Humidity was 92 per cent in rows one " \
-    "to six and 81 in rows seven to nine, lowest at the top. The water that had dripped through the fissure " \
-    "for forty years had kept that end of the cellar damp. Rather than open the mortar again, which the mason " \
-    "advised against, they laid a shallow gutter with wet gravel behind the last three rows. Within a month " \
-    "humidity there was 90 per cent. The wheels made after that date were downgraded at a rate of four in a " \
-    "hundred, lower than it had ever been; and when Noor drew her map again, the remaining dots were " \
-    "scattered, as far as anyone could tell, at random. The cooperative now keeps the map on the wall, and " \
-    "whoever turns the wheels marks it.\n\n"
+    "No one had asked her to. She drew the shelves on squared paper and put a dot for each bad wheel. After " \
+    "three weeks the dots were plainly not scattered: two thirds of them lay in rows seven to nine, most on " \
+    "the upper levels. Sontag went to find the mason, who the winter before had closed a fissure in the " \
+    "ceiling at that end, because water dripped onto the path.\n\n" \
+    "They hung eight thermometers and eight hygrometers through the cellar. Temperature was the same " \
+    "everywhere. Humidity was 92 per cent in rows one to six and 81 in rows seven to nine: the dripping water " \
+    "had kept that end damp for forty years. They laid a gutter with wet gravel there. The wheels made after " \
+    "that date were downgraded at a rate of four in a hundred, lower than it had ever been, and the remaining " \
+    "dots were scattered at random.\n\n"
 
 #define PASSAGE_3 \
     "The question before the committee was whether the town should buy the water company back. It had been " \
-    "sold in 1996 to a private firm on a contract of thirty years, of which two remained. The firm had to " \
-    "keep leakage under 15 per cent, to replace one per cent of the pipes in each year, and to raise prices " \
-    "by no more than inflation. In return it kept what it earned. Four people were heard on the first day.\n\n" \
-    "The engineer of the firm, Dr Pell, spoke first. He said that leakage stood at 13 per cent, under the " \
-    "bound, and that the firm had replaced 29 per cent of the network, as agreed. He showed a curve of bursts " \
-    "per year that fell from 410 to 230. Asked which pipes had been replaced, he explained that the contract " \
-    "counted length and did not say which, so the firm had begun where work was cheapest, on the outskirts, " \
-    "where pipes lie under grass. The pipes under the old town were on average 84 years old. He added that he " \
-    "would have liked to do it the other way round, and that he had said so in a memorandum in 2009.\n\n" \
-    "The second speaker was Mrs Adeyemi of the tenants' association. She did not dispute the figures. Her " \
-    "complaint was that the pressure in the upper floors of the old town had fallen year by year, and that " \
-    "the firm, when asked, had answered that the contract set pressure at the street and not at the tap. " \
-    "Residents had bought 340 small pumps at their own cost. She had counted them herself by walking from " \
-    "house to house with two students over one winter, and she handed the list to the chair.\n\n" \
-    "The third, an accountant named Brandt whom the committee had hired, compared three ways. To buy the " \
-    "company now would cost 41 million at once, mostly for the two years of profit that remained. To wait for " \
-    "the end of the contract would cost 12 million for the pumps, vehicles and stocks that belong to the " \
-    "firm. To extend the contract by ten years with stricter terms would cost nothing at once, but he " \
-    "expected prices to be higher by about a ninth. He warned that in the last two years of such a contract " \
-    "nobody paints the railings, and he put the maintenance that would be left undone at some five million, " \
-    "give or take three.\n\n" \
-    "The last was the mayor of a neighbouring town that had taken its water back six years ago. It had gone " \
-    "well, he said, but not for the reason that people had voted for it. Prices were the same as before. What " \
-    "had changed was that the drawings of the network, which the former operator had treated as its own, had " \
-    "come back incomplete, and that his people had spent the first two years finding valves. If he could give " \
-    "only one piece of advice, it was to ask for the drawings today, while there was still a contract to hold " \
-    "in the hand.\n\n"
+    "sold on a contract of thirty years, of which two remained. The firm had to keep leakage under 15 per " \
+    "cent, to replace one per cent of the pipes in each year, and to raise prices by no more than inflation. " \
+    "Four people were heard.\n\n" \
+    "The engineer of the firm, Dr Pell, said that leakage stood at 13 per cent and that 29 per cent of the " \
+    "network had been replaced, as agreed. Asked which pipes, he explained that the contract counted length, " \
+    "so the firm had begun where work was cheapest, on the outskirts. The pipes under the old town were on " \
+    "average 84 years old.\n\n" \
+    "Mrs Adeyemi of the tenants' association did not dispute the figures. Her complaint was that the pressure " \
+    "in the upper floors of the old town had fallen year by year, and that the contract set pressure at the " \
+    "street and not at the tap. Residents had bought 340 small pumps at their own cost; she had counted them " \
+    "from house to house.\n\n" \
+    "An accountant named Brandt compared three ways. To buy now would cost 41 million. To wait for the end of " \
+    "the contract would cost 12 million, but in the last two years nobody paints the railings, and he put the " \
+    "maintenance left undone at some five million, give or take three. To extend by ten years with stricter " \
+    "terms would cost nothing at once, but prices would be higher by a ninth.\n\n" \
+    "The last was the mayor of a neighbouring town that had taken its water back. The drawings of its network " \
+    "had come back incomplete, and his people had spent two years finding valves. His advice was to ask for " \
+    "the drawings today, while there was still a contract to hold in the hand.\n\n"
 
 #define PASSAGE_4 \
-    "Field notes from the second season at the pond. The pond is 40 metres long and 25 wide, nowhere deeper " \
-    "than two metres, and lies in a clay pit that was given up in the sixties. There are no fish. In the " \
-    "first season we counted newts with traps, in the second with lamps at night as well, and the two counts " \
-    "disagree in a way that took us most of the summer to understand.\n\n" \
-    "The traps are bottles with a funnel, set at dusk and emptied at dawn, thirty of them around the shore at " \
-    "equal distances. In April and May they caught between 60 and 90 smooth newts in a night, and between " \
-    "four and nine crested newts. In June the numbers fell to a third of that. Read alone, this would mean " \
-    "that most newts leave the water at the end of May. The lamp counts, made by walking once round the pond " \
-    "at eleven o'clock and counting all that can be seen from the edge, say something else: about 50 smooth " \
-    "newts and 20 crested ones in April, and nearly the same numbers in June.\n\n" \
-    "Our first thought was that the lamp sees only the shallows, and that newts come to the shallows in June. " \
-    "We tested this by hanging traps at a depth of one metre from a line across the pond. They caught very " \
-    "little in any month. Our second thought was the water plants: by June hornwort fills the northern half, " \
-    "and a newt that rests in plants does not swim into a bottle. If this were so, traps on the bare southern " \
-    "shore should go on catching as before. They did not; their catch fell like that of the others. Our third " \
-    "thought, which Imre had voiced in April and nobody had listened to, was temperature. Traps catch what " \
-    "moves. A bottle that lies in water of 14 degrees in April lies in water of 22 in June, oxygen in it " \
-    "falls as the night goes on, and we had started, for the animals' sake, to empty the bottles at two in " \
-    "the morning instead of at dawn. A trap that is open for four hours catches less than one that is open " \
-    "for nine.\n\n" \
-    "We had written the hours down and never divided by them. Per hour, the traps caught 8.1 smooth newts in " \
-    "April and 7.4 in June, which is no difference that we would defend. What remains is the crested newt, of " \
-    "which traps see few and lamps many. Here we believe that the lamp is right: crested newts are large, " \
-    "keep to open water over the bottom, and several times we watched one swim to the mouth of a bottle, look " \
-    "in, as it seemed, and turn away. Next season we will mark animals by the pattern on their bellies, which " \
-    "is as good as a fingerprint, so that we can stop arguing about who is being counted and ask how many " \
-    "there are.\n\n"
+    "Field notes from the second season at the pond. In the first season we counted newts with traps, in the " \
+    "second with lamps at night as well, and the two counts disagree in a way that took us most of the summer " \
+    "to understand.\n\n" \
+    "The traps are bottles with a funnel, thirty of them, set at dusk. In April they caught between 60 and 90 " \
+    "smooth newts in a night and between four and nine crested newts. In June the numbers fell to a third. " \
+    "The lamp counts, made by walking once round the pond at eleven, say something else: about 50 smooth " \
+    "newts and 20 crested ones in April, and nearly the same in June.\n\n" \
+    "Our first thought was that newts come to the shallows in June, where the lamp sees them. We hung traps " \
+    "at a depth of one metre; they caught very little in any month. Our second thought was the hornwort that " \
+    "fills the northern half by June. If it were the cause, traps on the bare southern shore should catch as " \
+    "before. They did not. Our third thought, which Imre had voiced in April and nobody had listened to, was " \
+    "temperature. Water in a bottle is warm in June, oxygen in it falls, and we had started, for the animals' " \
+    "sake, to empty the bottles at two in the morning instead of at dawn. A trap that is open for four hours " \
+    "catches less than one that is open for nine.\n\n" \
+    "Per hour, the traps caught 8.1 smooth newts in April and 7.4 in June, which is no difference that we " \
+    "would defend. For the crested newt we believe the lamp: several times we watched one swim to the mouth " \
+    "of a bottle, look in, and turn away. Next season we will mark animals by the pattern on their bellies, " \
+    "and ask how many there are.\n\n"
 
 #define PASSAGE_5 \
-    "The workshop of the brothers Maas repaired clocks, and from 1951 also the timing of racing dinghies, " \
-    "because the club next door had asked and the elder brother could not say no. A race for dinghies is " \
-    "started with signals five minutes, four minutes and one minute before the gun, and finished by writing " \
-    "down the moment at which each bow crosses a line between a flag and a boat. Two people stand on the " \
-    "boat: one calls out, the other writes. With sixty boats that arrive within four minutes, as happened on " \
-    "calm evenings, the one who writes falls behind, and the order of the boats in the middle of the field " \
-    "depends on his memory.\n\n" \
-    "The younger brother, Joris, built a machine for it from the parts of a weighing clock. It had a drum " \
-    "with a strip of paper that moved one centimetre in a second and five keys. Pressing a key made a mark in " \
-    "one of five tracks. The caller pressed the first key for each bow that crossed; the writer had only to " \
-    "write down sail numbers, in order, without times. Afterwards the marks were counted off against the " \
-    "numbers. On its first evening the machine failed, since the paper got wet and tore. On the second it " \
-    "worked, and the protest committee, which used to sit until midnight, went home at nine.\n\n" \
-    "What nobody had foreseen was that the strips were kept. The elder brother, Willem, threw nothing away, " \
-    "and after eleven years there were 400 of them in biscuit tins, each with the date, the wind and the list " \
-    "of boats. In 1963 a student of statistics, Hanneke de Wit, who sailed there badly and with pleasure, " \
-    "asked whether she could have them. She wanted to know whether the handicap numbers, by which the time of " \
-    "a slow type of boat is corrected so that it can race against a fast one, were fair. The numbers had been " \
-    "set by a committee in 1938 and were defended with heat each winter.\n\n" \
-    "She found three things. In light wind the oldest type of boat was favoured by almost four per cent, in " \
-    "strong wind it was punished by three, so that a single number could not be fair whatever it was. Crews " \
-    "that had sailed together for more than two seasons were faster by two per cent than their own first " \
-    "season, which is more than most of the differences that people quarrelled about. And in the last twenty " \
-    "minutes before sunset all boats became slower by a little, in any wind; she could not explain that, and " \
-    "wrote so. The club adopted two sets of numbers, one for each half of the wind scale, and kept them for " \
-    "thirty years. The strips are in the city archive. The machine itself stands in the bar, under glass, " \
-    "with the fifth key worn down to the brass, and no one remembers what the fifth key was for.\n\n"
+    "The workshop of the brothers Maas repaired clocks, and from 1951 also timed the races of sailing " \
+    "dinghies, because the club next door had asked. A race is finished by writing down the moment at which " \
+    "each bow crosses a line. One person calls out, the other writes. With sixty boats that arrive within " \
+    "four minutes the one who writes falls behind, and the order in the middle of the field depends on his " \
+    "memory.\n\n" \
+    "The younger brother, Joris, built a machine from the parts of a weighing clock: a strip of paper that " \
+    "moved one centimetre in a second, and five keys that made marks on it. The caller pressed the first key " \
+    "for each bow; the writer had only to write sail numbers, in order, without times. On its second evening " \
+    "the protest committee, which used to sit until midnight, went home at nine.\n\n" \
+    "The elder brother, Willem, threw nothing away, and after eleven years there were 400 strips in biscuit " \
+    "tins, each with the date, the wind and the list of boats. In 1963 a student of statistics, Hanneke de " \
+    "Wit, asked for them. She wanted to know whether the handicap numbers, by which slow types of boat race " \
+    "against fast ones, were fair.\n\n" \
+    "She found three things. In light wind the oldest type was favoured by almost four per cent, in strong " \
+    "wind it was punished by three, so that a single number could not be fair whatever it was. Crews that had " \
+    "sailed together for more than two seasons were faster by two per cent than in their first. And in the " \
+    "last twenty minutes before sunset all boats became slower by a little, in any wind; she could not " \
+    "explain that, and wrote so. The club adopted two sets of numbers and kept them for thirty years.\n\n"
 
 static const char *const longer[PER_CATEGORY] = {
     PASSAGE_1
-    "Read the passage and then answer these questions in full sentences. Who proposed a second light, on what "
-    "evidence, and what had to happen before it was built? How did its building differ from what you would "
-    "expect of work on a rock in the sea?",
+    "Answer in full sentences. Who proposed a second light, on what evidence, and what had to happen before "
+    "it was built? How did its building differ from what you would expect of work on a rock in the sea?",
     PASSAGE_1
-    "Read the passage and then answer these questions in full sentences. What do the log books tell about the "
-    "keepers as people, and which details of the passage support that? Compare what Bridget Halloran and Ruth "
-    "Okoro made of their situations.",
+    "Answer in full sentences. What do the log books tell about the keepers as people, and which details of "
+    "the passage support that? Compare what Bridget Halloran and Ruth Okoro made of their situations.",
     PASSAGE_2
-    "Read the passage and then answer these questions in full sentences. Which explanations were considered "
-    "and set aside before the cause was found, and what made each of them unlikely? Why did a reasonable "
-    "repair cause the harm?",
+    "Answer in full sentences. Which explanations were considered and set aside before the cause was found, "
+    "and what made each of them unlikely? Why did a reasonable repair cause the harm?",
     PASSAGE_2
-    "Read the passage and then answer these questions in full sentences. What did the apprentice do that the "
-    "cheesemaker had not, and why did it work where his method was slow? What does the last rate of four in a "
-    "hundred suggest about the years before?",
+    "Answer in full sentences. What did the apprentice do that the cheesemaker had not, and why did it work "
+    "where his method was slow? What does the last rate of four in a hundred suggest about the years before?",
     PASSAGE_3
-    "Read the passage and then answer these questions in full sentences. How could the firm keep every "
-    "promise of the contract and still leave the old town worse off? Name each bound of the contract and what "
-    "it failed to say.",
+    "Answer in full sentences. How could the firm keep every promise of the contract and still leave the old "
+    "town worse off? Name each bound of the contract and what it failed to say.",
     PASSAGE_3
-    "Read the passage and then answer these questions in full sentences. Compare the three ways that the "
-    "accountant laid out, with their costs and risks, and say how the advice of the last speaker bears on "
-    "each of them. What would you ask for before deciding?",
+    "Answer in full sentences. Compare the three ways that the accountant laid out, with their costs and "
+    "risks, and say how the advice of the last speaker bears on each of them. What would you ask for before "
+    "deciding?",
     PASSAGE_4
-    "Read the passage and then answer these questions in full sentences. List the explanations that were "
-    "tried for the fall of the catch, how each was tested, and which of them held. What simple step would "
-    "have shown the answer earlier?",
+    "Answer in full sentences. List the explanations that were tried for the fall of the catch, how each was "
+    "tested, and which held. What simple step would have shown the answer earlier?",
     PASSAGE_4
-    "Read the passage and then answer these questions in full sentences. Why do the authors trust the lamp "
-    "more than the traps for one of the two species, and what do they plan so that they need not choose? "
-    "Which figures of the passage would you want to see again with their uncertainty?",
+    "Answer in full sentences. Why do the authors trust the lamp more than the traps for one of the two "
+    "species, and what do they plan so that they need not choose?",
     PASSAGE_5
-    "Read the passage and then answer these questions in full sentences. What problem did the machine solve "
-    "on the water, how did it divide the work of two people, and what did it make possible later that nobody "
-    "had intended?",
+    "Answer in full sentences. What problem did the machine solve on the water, how did it divide the work of "
+    "two people, and what did it make possible later that nobody had intended?",
     PASSAGE_5
-    "Read the passage and then answer these questions in full sentences. State the three findings from the "
-    "strips, say which of them the club could act upon and which it could not, and name a question that the "
-    "strips alone are unable to answer.",
+    "Answer in full sentences. State the three findings, say which of them the club could act upon and which "
+    "it could not, and name a question that the strips cannot answer.",
 };
 
 static const struct {

@@ -3,7 +3,7 @@
  *   refusals    each malformed flag, a prompt that is too long, another experiment's directory
  *   records     a line for each call, in order, with what it must hold; VmHWM within M_max
  *   resuming    what stands in the records is not measured again, a torn line is dropped, more can be asked for later
- *   tables      the sections, and the figures of the plan
+ *   tables      the sections, and the figures of the plan; the same in JSON and CSV; what the charts hold
  *   llama.cpp   a program that prints what llama-bench prints
  *   neighbours  none outlives the command, even when that is killed
  */
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -228,6 +229,67 @@ static void tables_have_the_papers_form(void **state) {
     assert_null(strstr(out, "| dynamic | none |"));
 }
 
+static uint32_t count_of(const char *text, const char *part) {
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) n++;
+    return n;
+}
+
+static const json_t *row_of(const json_t *rows, const char *run, const char *category, const char *system) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (strcmp(json_string_value(json_object_get(row, "run")), run) == 0 &&
+            strcmp(json_string_value(json_object_get(row, "category")), category) == 0 &&
+            strcmp(json_string_value(json_object_get(row, "system")), system) == 0) return row;
+    }
+    fail_msg("no row of run %s, %s, %s", run, category, system);
+    return NULL;
+}
+
+/* The mean is worked out again from the records; every row of the JSON is a line of the CSV. */
+static void programs_get_the_same_figures(void **state) {
+    (void)state;
+    json_error_t why;
+    remove_directory("json");
+    run_well(SMALL "-r 3 --output '" WORK "json'");
+    json_t *root = json_load_file(WORK "json/summary.json", 0, &why);
+    if (root == NULL) fail_msg("line %d: %s", why.line, why.text);
+    const json_t *rows = json_object_get(root, "rows");
+    assert_int_equal(json_integer_value(json_object_get(root, "logical_tensors")), 64);
+    assert_int_equal(json_array_size(rows), 2 * 3 * 2); /* all and one run; all and two categories; systems */
+    assert_int_equal(json_array_size(json_object_get(root, "comparisons")), 1);
+    read_file(WORK "json/calls.csv", file);
+    double sum = 0;
+    for (uint32_t i = 0; i < 12; i++) {
+        call c = call_of(file, i);
+        if (c.prompt == 10 && strcmp(c.system, "dynamic") == 0) sum += c.ms;
+    }
+    const json_t *row = row_of(rows, "all", "P2", "dynamic");
+    assert_int_equal(json_integer_value(json_object_get(row, "calls")), 3);
+    assert_int_equal(json_integer_value(json_object_get(row, "cells")), 1);
+    double mean = json_real_value(json_object_get(row, "mean_ms")), cv = json_real_value(json_object_get(row, "cv"));
+    assert_true(mean > sum / 3 - 1e-4 && mean < sum / 3 + 1e-4);
+    assert_true(json_real_value(json_object_get(row, "cv_low")) <= cv);
+    read_file(WORK "json/summary.csv", file);
+    assert_int_equal(count_lines(file), 1 + json_array_size(rows));
+    json_decref(root);
+}
+
+/* A point for each call, beside the legend's; a line for each system. */
+static void charts_show_every_call(void **state) {
+    (void)state;
+    remove_directory("charts");
+    run_well(SMALL "-r 2 --stress none,cpu --output '" WORK "charts'");
+    read_file(WORK "charts/latency.svg", file);
+    assert_int_equal(count_of(file, "<circle "), 2 + 2 * 2 * 2 * 2);
+    assert_int_equal(count_of(file, "P2 multi-step reasoning"), 2);
+    assert_int_equal(count_of(file, "</svg>\n"), 1);
+    read_file(WORK "charts/memory.svg", file);
+    assert_int_equal(count_of(file, "<polyline "), 2 * 2);
+    assert_int_equal(count_of(file, ">M_max "), 2);
+    assert_int_equal(count_of(file, "stress: cpu"), 1);
+}
+
 /* ---- llama.cpp ---- */
 
 /* Prints for every -pg what llama-bench does, with a time that tells the test; the first two are the warm-up. */
@@ -337,6 +399,8 @@ int main(void) {
         cmocka_unit_test(a_run_goes_on_where_it_was_cut_off),
         cmocka_unit_test(foreign_records_are_refused),
         cmocka_unit_test(tables_have_the_papers_form),
+        cmocka_unit_test(programs_get_the_same_figures),
+        cmocka_unit_test(charts_show_every_call),
         cmocka_unit_test(a_line_of_the_peer_is_a_call),
         cmocka_unit_test(each_neighbour_serves),
         cmocka_unit_test(nothing_outlives_the_command),

@@ -64,7 +64,39 @@ static void growing_fails_whole(void **state) {
     close_all(o);
 }
 
+static uint64_t mallocs_of(dctms_session *s, const dctms_token *tokens, uint32_t n) {
+    n_mallocs = 0;
+    CHECK(dctms_session_eval(s, tokens, n, &check_err));
+    return n_mallocs;
+}
+
+/* Rewound to 0 it holds no caches, so that the next prompt makes new ones and takes more mallocs; rewound to 1 it keeps them. */
+static void an_empty_timeline_has_no_caches(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    print_message("skipped: malloc is the sanitizer's\n");
+    return;
+#endif
+    dctms_plan_params pp = plan_params(512, 16, 32, 2);
+    opened o = open_all(MODELS "tiny-vl-f16.gguf", &pp, DCTMS_ALLOC_DYNAMIC);
+    dctms_token tokens[] = {token_at(0), token_at(1), token_at(2)};
+    uint32_t n_vocab = dctms_session_n_vocab(o.session);
+    float *reference = malloc(n_vocab * sizeof *reference);
+    CHECK(dctms_session_rewind(o.session, 0, &check_err));
+    uint64_t with_caches = mallocs_of(o.session, tokens, 3);
+    memcpy(reference, dctms_session_logits(o.session), n_vocab * sizeof *reference);
+    CHECK(dctms_session_rewind(o.session, 1, &check_err));
+    uint64_t without = mallocs_of(o.session, tokens + 1, 2);
+    assert_memory_equal(dctms_session_logits(o.session), reference, n_vocab * sizeof *reference);
+    CHECK(dctms_session_rewind(o.session, 0, &check_err));
+    assert_int_equal(mallocs_of(o.session, tokens, 3), with_caches);
+    assert_memory_equal(dctms_session_logits(o.session), reference, n_vocab * sizeof *reference);
+    assert_true(with_caches > without);
+    free(reference);
+    close_all(o);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(growing_fails_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(growing_fails_whole), cmocka_unit_test(an_empty_timeline_has_no_caches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
