@@ -134,6 +134,10 @@ DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_forma
 DCTMS_API dctms_status dctms_plan_diff(const dctms_plan *before, const dctms_plan *after, bool json, dctms_write_fn *write,
                                        void *ctx, dctms_error *err);
 
+/* Which operations of the model may run at the same time, and what that could win: as text. The model is the plan's. */
+DCTMS_API dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *model, dctms_write_fn *write, void *ctx,
+                                              dctms_error *err);
+
 typedef struct dctms_plan_info {
     uint64_t m_max_bytes, weights_bytes, kv_bytes, persistent_bytes, intermediate_bytes, runtime_bytes;
     uint64_t available_bytes; /* memory for this plan now, if it takes the place of what this process holds */

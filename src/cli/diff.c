@@ -32,7 +32,8 @@ int cli_diff(const cli_options *o) {
     dctms_plan *before = NULL, *after = NULL;
     dctms_error err;
     if (o->n_args != 2 || o->model != NULL) return cli_usage("usage: dctms plan --diff A B; each a plan file or a model");
-    if (o->text || o->paper || o->output != NULL || o->svg != NULL || o->html != NULL || o->phase != NULL)
+    bool prints_other = o->text || o->paper || o->concurrency || o->emit != NULL;
+    if (prints_other || o->output != NULL || o->svg != NULL || o->html != NULL || o->phase != NULL)
         return cli_usage("--diff goes with --json and with bounds only");
     if (!cli_plan_params(o, &params)) return DCT_USAGE;
     dctms_status status = get_plan(o->args[0], &params, &before, &err);

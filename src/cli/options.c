@@ -112,6 +112,7 @@ static const opt_row rows[] = {
     {NULL, "--svg", NULL, O_STR, V_PLAN | V_PACK, F(svg), NULL, "FILE", "draw the arena"},
     {NULL, "--html", NULL, O_STR, V_PLAN, F(html), NULL, "FILE", "the plan as one page for a browser, which needs nothing else"},
     {NULL, "--diff", NULL, O_FLAG, V_PLAN, F(diff), NULL, NULL, "what differs between two plans, A and B: plan files or models"},
+    {NULL, "--concurrency", NULL, O_FLAG, V_PLAN, F(concurrency), NULL, NULL, "which operations may run at the same time"},
     {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",

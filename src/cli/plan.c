@@ -3,14 +3,22 @@
 
 #include "cli/cli.h"
 
-static int print_plan(const dctms_plan *plan, const cli_options *o) {
+static int print_plan(const dctms_plan *plan, const dctms_model *model, const cli_options *o) {
     dctms_error err;
+    if (o->concurrency) return dctms_plan_concurrency(plan, model, cli_out, NULL, &err) == DCTMS_OK ? 0 : cli_fail(&err);
     dctms_plan_format format = o->json    ? DCTMS_PLAN_JSON
                                : o->paper ? DCTMS_PLAN_PAPER
                                : o->text  ? DCTMS_PLAN_TEXT
                                           : DCTMS_PLAN_TABLE;
     dctms_status status = dctms_plan_print(plan, format, cli_out, NULL, &err);
     return status == DCTMS_OK ? 0 : cli_fail(&err);
+}
+
+/* What is printed instead of the plan is the only thing that is printed. */
+static bool check_concurrency(const cli_options *o) {
+    if (!o->concurrency || (!o->json && !o->text && !o->paper && o->emit == NULL)) return true;
+    cli_usage("--concurrency prints instead of the plan: without --json, --text, --paper and --emit");
+    return false;
 }
 
 /* The phase that --svg draws. */
@@ -40,7 +48,7 @@ int cli_plan(const cli_options *o) {
     cli_add_path(paths.out, o->svg);
     cli_add_path(paths.out, o->html);
     if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
-    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o)) return DCT_USAGE;
+    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o) || !check_concurrency(o)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan;
@@ -55,7 +63,7 @@ int cli_plan(const cli_options *o) {
         cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
     }
     cli_warn_context(model, plan);
-    code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, o);
+    code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, model, o);
     if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o->svg);
     if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);

@@ -167,7 +167,7 @@ static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dc
 
 /* ---- the plan ---- */
 
-static uint64_t hash_profile(const dct_profile *p) {
+uint64_t dct_profile_hash(const dct_profile *p) {
     const double fields[] = {p->bytes_per_s_one, p->bytes_per_s_all, p->macs_per_s_one, p->macs_per_s_all, p->wait_us};
     return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, fields, sizeof fields));
 }
@@ -185,7 +185,7 @@ static dct_status describe_model(dct_plan *plan, const dct_compile_params *param
     plan->tensor_bytes = model->tensor_bytes;
     plan->n_params = model->n_params;
     plan->bounds = params->bounds;
-    plan->profile_hash = hash_profile(params->profile);
+    plan->profile_hash = dct_profile_hash(params->profile);
     snprintf(plan->arch, sizeof plan->arch, "%s", params->hp->arch);
     dct_str name = DCT_STR("");
     bool found;

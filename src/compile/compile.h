@@ -13,6 +13,7 @@ typedef struct dct_profile {
     double wait_us;                          /* one point of synchronisation */
 } dct_profile;
 const dct_profile *dct_profile_default(void);
+uint64_t dct_profile_hash(const dct_profile *profile); /* what a plan says about the one it was made with */
 
 /* Things that the engine keeps in the envelope and that no graph shows: token tables, sampler state, stacks, heap. */
 typedef struct dct_extra_item {

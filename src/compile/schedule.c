@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "compile/concurrency.h"
 #include "compile/passes.h"
 
 /* Measured on a small two-core machine with VNNI; a profile of one's own comes from `dctms calibrate`. */
@@ -54,6 +55,13 @@ static cost cost_of(const dct_graph *g, const dct_op *op, uint32_t context) {
 static double seconds(cost c, double bytes_per_s, double macs_per_s) {
     double moving = c.bytes / bytes_per_s, counting = c.macs / macs_per_s;
     return moving > counting ? moving : counting;
+}
+
+bool dct_op_is_bandwidth_bound(const dct_graph *g, const dct_op *op, const dct_bounds *bounds, const dct_profile *p) {
+    cost c = cost_of(g, op, bounds->n_ctx / 2);
+    double bytes_all = bounds->threads == 1 ? p->bytes_per_s_one : p->bytes_per_s_all;
+    double macs_all = bounds->threads == 1 ? p->macs_per_s_one : p->macs_per_s_all;
+    return c.bytes / bytes_all > c.macs / macs_all;
 }
 
 static dct_status make_steps(const dct_graph *g, const dct_bounds *bounds, dct_arena *arena, dct_schedule *s, dct_err *err) {
@@ -199,7 +207,7 @@ static void estimate(const dct_graph *g, const dct_bounds *bounds, const dct_pro
             sum.macs += c.macs;
             if (i == 0) {
                 time += seconds(c, bytes_all, macs_all);
-                bandwidth_bound[t] = c.bytes / bytes_all > c.macs / macs_all;
+                bandwidth_bound[t] = dct_op_is_bandwidth_bound(g, &g->ops[step->ops[0]], bounds, p);
             } else {
                 time += seconds(c, p->bytes_per_s_one, p->macs_per_s_one);
             }

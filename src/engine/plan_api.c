@@ -182,9 +182,8 @@ dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_err
 
 /* ---- verify ---- */
 
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
-                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
-    *defect = DCT_DEFECT_MODEL_MISMATCH;
+/* The graphs of a plan's phases as the architecture traces them. */
+static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_arena *arena, dct_graph *traced, dct_err *err) {
     if (m->hparams_status != DCT_OK) {
         *err = m->hparams_err;
         return m->hparams_status;
@@ -193,12 +192,20 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
         return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         dct_trace_params trace = dct_trace_params_of(&plan->bounds, plan->phases[i].kind);
-        dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, traces, &traced[i], err);
+        dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, arena, &traced[i], err);
         if (status != DCT_OK) return status;
     }
+    return DCT_OK;
+}
+
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
+                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
+    *defect = DCT_DEFECT_MODEL_MISMATCH;
+    dct_status status = trace_phases(plan, m, traces, traced, err);
+    if (status != DCT_OK) return status;
     dct_arena work;
     dct_arena_init(&work, 0);
-    dct_status status = dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, &work, keep, checked, defect, err);
+    status = dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, &work, keep, checked, defect, err);
     dct_arena_deinit(&work);
     return status;
 }
@@ -269,6 +276,20 @@ dctms_status dctms_plan_diff(const dctms_plan *before, const dctms_plan *after, 
     dct_arena_init(&work, 0);
     dct_status status = json ? dct_report_diff_json(before->plan, after->plan, &work, write, ctx, &why)
                              : dct_plan_dump_diff(before->plan, after->plan, &work, write, ctx, &why);
+    dct_arena_deinit(&work);
+    return dct_give(status, &why, err);
+}
+
+dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *model, dctms_write_fn *write, void *ctx,
+                                    dctms_error *err) {
+    dct_err why = {0};
+    dct_arena work;
+    dct_graph traced[DCT_PLAN_MAX_PHASES];
+    dct_arena_init(&work, 0);
+    dct_status status = dct_model_need_header(model, &why);
+    if (status == DCT_OK) status = trace_phases(plan->plan, model, &work, traced, &why);
+    if (status == DCT_OK)
+        status = dct_report_concurrency(plan->plan, traced, dct_profile_default(), &work, write, ctx, &why);
     dct_arena_deinit(&work);
     return dct_give(status, &why, err);
 }

@@ -2,6 +2,7 @@
 #ifndef DCT_ENGINE_REPORT_H
 #define DCT_ENGINE_REPORT_H
 
+#include "compile/concurrency.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
@@ -22,6 +23,11 @@ dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena 
 
 /* The paper's Table 1 for this plan: logical tensors, physical buffers, reduction, the clique that proves it, envelope terms. */
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
+
+/* The maximal sets of operations that may run at the same time, phase by phase, with what that could win: as text. `traced` are
+ * the graphs of the phases before fusion. */
+dct_status dct_report_concurrency(const dct_plan *plan, const dct_graph *traced, const dct_profile *profile, dct_arena *work,
+                                  dct_text_fn *out, void *ctx, dct_err *err);
 
 /* What a model file holds. `all` also lists long arrays (tokens, merges) and is otherwise cut to a few elements. */
 dct_status dct_report_inspect(const dct_model *model, bool json, bool all, dct_text_fn *out, void *ctx, dct_err *err);

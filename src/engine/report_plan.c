@@ -109,11 +109,24 @@ static json_t *phases_array(const dct_plan *plan) {
     return phases;
 }
 
+/* What depends on the cost profile is told of plans that were made with the one that is at hand. */
+static void add_baselines(json_t *schedule, const dct_plan *plan) {
+    const dct_profile *profile = dct_profile_default();
+    if (plan->profile_hash != dct_profile_hash(profile)) return;
+    dct_baselines b = dct_baselines_of(plan, profile);
+    json_object_set_new(schedule, "g_max", json_real(b.gain_max));
+    json_object_set_new(schedule, "corun", json_pack("{s:o, s:f, s:f, s:f}", "tokens", number(b.n_tokens), "sequential_ms",
+                                                     b.sequential_us / 1e3, "side_by_side_ms", b.corun_us / 1e3, "fused_ms",
+                                                     b.fused_us / 1e3));
+}
+
 static json_t *schedule_object(const dct_plan *plan) {
     const dct_phase *decode = dct_plan_phase(plan, DCT_PHASE_DECODE);
-    return json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token",
-                     number(decode != NULL ? decode->n_waits : 0), "est_ms_per_token", plan->est_ms_per_token,
-                     "roofline_ms_per_token", plan->roofline_ms_per_token);
+    json_t *schedule = json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token",
+                                 number(decode != NULL ? decode->n_waits : 0), "est_ms_per_token", plan->est_ms_per_token,
+                                 "roofline_ms_per_token", plan->roofline_ms_per_token);
+    if (schedule != NULL) add_baselines(schedule, plan);
+    return schedule;
 }
 
 typedef struct sink {

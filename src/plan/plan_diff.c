@@ -124,14 +124,8 @@ typedef struct named {
 } named;
 
 static named name_of(const dct_graph *g, dct_value_id id) {
-    const dct_value *v = &g->values[id];
-    named n = {v->name, DCT_NONE, id, v};
-    unsigned layer;
-    int used = 0;
-    if (sscanf(v->name, "blk.%8u.%n", &layer, &used) == 1 && used > 0) {
-        n.base = v->name + used;
-        n.layer = layer;
-    }
+    named n = {.id = id, .value = &g->values[id]};
+    n.base = dct_name_base(n.value->name, &n.layer);
     return n;
 }
 

@@ -66,8 +66,9 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
                      dct_plan_count_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
                      p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
-    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms\n",
-                 plan->bounds.threads, plan->est_ms_per_token, plan->roofline_ms_per_token);
+    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms (x %.2f)\n",
+                 plan->bounds.threads, plan->est_ms_per_token, plan->roofline_ms_per_token,
+                 plan->roofline_ms_per_token > 0 ? plan->est_ms_per_token / plan->roofline_ms_per_token : 1);
     dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors,
                  plan->paper_buffers, plan->paper_clique);
 }

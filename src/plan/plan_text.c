@@ -19,3 +19,11 @@ const char *dct_type_flag(dct_dtype type, char out[16]) {
     out[n] = '\0';
     return out;
 }
+
+const char *dct_name_base(const char *name, uint32_t *layer) {
+    unsigned number;
+    int used = 0;
+    bool has_layer = sscanf(name, "blk.%8u.%n", &number, &used) == 1 && used > 0;
+    *layer = has_layer ? number : DCT_NONE;
+    return name + used;
+}

@@ -15,6 +15,9 @@ void dct_text_put(const dct_text *t, const char *format, ...) DCT_PRINTF(2, 3);
 /* "f16": a type as people type it after a flag. */
 const char *dct_type_flag(dct_dtype type, char out[16]);
 
+/* A name without the layer that it begins with: "q" and 7 of "blk.7.q". DCT_NONE: it names no layer. */
+const char *dct_name_base(const char *name, uint32_t *layer);
+
 static inline double dct_mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
 #endif

@@ -83,7 +83,7 @@ static void the_contract(void **state) {
     json_t *phases = json_object_get(all, "phases");
     assert_int_equal(json_array_size(phases), 2);
     for (size_t i = 0; i < 2; i++) HAS(json_array_get(phases, i), "name", "rows", "values", "buffers", "load_bytes", "height_bytes", "optimal", "steps", "waits");
-    HAS(json_object_get(all, "schedule"), "workers", "waits_per_token", "est_ms_per_token", "roofline_ms_per_token");
+    HAS(json_object_get(all, "schedule"), "workers", "waits_per_token", "est_ms_per_token", "roofline_ms_per_token", "g_max", "corun");
     json_decref(all);
     n_text = 0;
     assert_int_equal(dct_report_paper(plan, &facts, collect, NULL, &err), DCT_OK);
