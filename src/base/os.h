@@ -117,6 +117,16 @@ typedef struct dct_mem_available {
 } dct_mem_available;
 void dct_os_mem_available(const char *root, dct_mem_available *out);
 
+/* A memory cgroup of a limit below the one that this process is in (v2, else v1), empty; one of the name that holds no process is
+ * taken over. A process that enters takes its later children with it. Removing needs all of them ended. DCT_SYSTEM says why none
+ * can be made. */
+typedef struct dct_mem_group {
+    char path[1024];
+} dct_mem_group;
+dct_status dct_os_mem_group_make(const char *name, uint64_t limit_bytes, dct_mem_group *out, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_os_mem_group_enter(const dct_mem_group *group, dct_err *err) DCT_MUST_CHECK;
+void dct_os_mem_group_remove(const dct_mem_group *group);
+
 /* --- threads ------------------------------------------------------------------------------------------------------ */
 
 typedef struct dct_thread {

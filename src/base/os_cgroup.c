@@ -10,10 +10,13 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -266,3 +269,64 @@ void dct_os_mem_available(const char *root, dct_mem_available *out) {
     }
     if (*out->source == '\0') snprintf(out->source, sizeof out->source, "unknown");
 }
+
+/* ---- a group of our own ---- */
+
+typedef struct new_group {
+    const char *name;
+    uint64_t limit;
+    dct_mem_group *out;
+    bool made;
+    char why[160]; /* none was made yet */
+} new_group;
+
+static bool write_number(const char *directory, const char *file, uint64_t number) {
+    char path[sizeof((dct_mem_group *)0)->path + 64], text[32];
+    int n = snprintf(text, sizeof text, "%" PRIu64 "\n", number);
+    snprintf(path, sizeof path, "%s/%s", directory, file);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool done = write(fd, text, (size_t)n) == n;
+    return close(fd) == 0 && done;
+}
+
+/* Without the memory controller there is nothing to write a limit to; with processes in it nothing is ours. */
+static bool set_up(const new_group *wanted, const group *g) {
+    const char *directory = wanted->out->path;
+    char path[sizeof wanted->out->path + 64], text[64];
+    snprintf(path, sizeof path, "%s/cgroup.procs", directory);
+    if (!dct_proc_read("", path, text, sizeof text) || text[0] != '\0') return false;
+    if (g->is_v2) (void)!write_number(directory, "memory.swap.max", 0); /* absent where there is no swap */
+    return write_number(directory, g->is_v2 ? "memory.max" : "memory.limit_in_bytes", wanted->limit);
+}
+
+static void visit_new(const char *root, const group *g, void *ctx) {
+    new_group *wanted = ctx;
+    char *path = wanted->out->path;
+    if (wanted->made) return;
+    int n = snprintf(path, sizeof wanted->out->path, "%s%s%s/%s", root, g->mount, g->path, wanted->name);
+    if (n < 0 || (size_t)n >= sizeof wanted->out->path) return;
+    bool is_new = mkdir(path, 0755) == 0;
+    int error = is_new ? 0 : errno;
+    wanted->made = (is_new || error == EEXIST) && set_up(wanted, g);
+    if (wanted->made) return;
+    const char *reason = error != 0 && error != EEXIST ? strerror(error) : "no memory controller there, or it is in use";
+    if (wanted->why[0] == '\0') snprintf(wanted->why, sizeof wanted->why, "%.80s: %.70s", path, reason);
+    if (is_new) rmdir(path);
+}
+
+dct_status dct_os_mem_group_make(const char *name, uint64_t limit_bytes, dct_mem_group *out, dct_err *err) {
+    static const char *const mounts[] = {"/sys/fs/cgroup/memory", NULL};
+    new_group wanted = {.name = name, .limit = limit_bytes, .out = out};
+    for_each_group("", "memory", mounts, visit_new, &wanted);
+    if (wanted.made) return DCT_OK;
+    const char *why = wanted.why[0] != '\0' ? wanted.why : "none is mounted";
+    return dct_fail(err, DCT_SYSTEM, "no memory cgroup can be made here: %s", why);
+}
+
+dct_status dct_os_mem_group_enter(const dct_mem_group *g, dct_err *err) {
+    if (write_number(g->path, "cgroup.procs", (uint64_t)getpid())) return DCT_OK;
+    return dct_fail(err, DCT_SYSTEM, "%.200s cannot be entered: %s", g->path, strerror(errno));
+}
+
+void dct_os_mem_group_remove(const dct_mem_group *g) { rmdir(g->path); }

@@ -162,6 +162,8 @@ static const opt_row rows[] = {
      "none (default), cpu, memory, io: what a neighbour process does meanwhile"},
     {NULL, "--stress-memory", NULL, O_SIZE, V_PROTOCOL, F(stress_memory), NULL, "SIZE",
      "what the neighbour of memory takes at most (default: 3/4 of what is left)"},
+    {NULL, "--memory-limit", NULL, O_SIZE, V_PROTOCOL, F(memory_limit), NULL, "SIZE",
+     "sessions and their neighbour run in a memory cgroup of this limit; refused where none can be made"},
     {"-o", "--output", NULL, O_STR, V_PROTOCOL, F(directory), NULL, "DIR",
      "keep records, tables and charts here; a run that was cut off goes on from them"},
     /* What people type out of habit and what changes nothing here. */

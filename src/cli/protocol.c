@@ -138,7 +138,15 @@ static bool open_pipes(pipes *p) {
     return false;
 }
 
+int protocol_enter_group(const protocol_request *r) {
+    dct_err err;
+    if (r->options->memory_limit == 0) return 0;
+    return dct_os_mem_group_enter(&r->group, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
 static int be_session(const protocol_job *job, const pipes *p) {
+    int code = protocol_enter_group(job->request);
+    if (code != 0) return code;
     if (job->key.system == DCT_LLAMA_CPP) return protocol_become_peer(job, p->to_parent[1]);
     return protocol_run_session(job, p->to_child[0], p->to_parent[1]);
 }
@@ -223,9 +231,10 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
     snprintf(text, SETTINGS_BYTES,
              "{\"format\": 1, \"fingerprint\": \"%016" PRIx64 "\", \"file_bytes\": %" PRIu64 ", \"n_input\": %u, "
              "\"n_output\": %u, \"ubatch\": %u, \"threads\": %u, \"type_k\": \"%.8s\", \"type_v\": \"%.8s\", "
-             "\"kernels\": \"%s\"}\n",
+             "\"kernels\": \"%s\", \"memory_limit\": %" PRIu64 "}\n",
              s->model.fingerprint, s->model.file_bytes, s->plan.n_input, s->plan.n_output, s->plan.ubatch, s->plan.threads,
-             b->type_k != NULL ? b->type_k : "f16", b->type_v != NULL ? b->type_v : "f16", dctms_kernels_name());
+             b->type_k != NULL ? b->type_k : "f16", b->type_v != NULL ? b->type_v : "f16", dctms_kernels_name(),
+             b->memory_limit);
 }
 
 static int check_settings(const protocol_request *r) {
@@ -312,20 +321,27 @@ static int run_all(protocol_request *r) {
 
 /* ---- the report ---- */
 
-static void describe(const protocol_request *r, char label[96], char types[32], dct_protocol *p) {
+/* Texts of the report that stand nowhere else. */
+typedef struct texts {
+    char label[96], types[32], limit[64];
+} texts;
+
+static void describe(const protocol_request *r, texts *t, dct_protocol *p) {
     const protocol_survey *s = &r->survey;
     const dctms_plan_info *plan = &s->plan;
-    snprintf(label, 96, "%s %s", s->model.arch, s->model.type_name);
-    snprintf(types, 32, "%.8s/%.8s", r->bounds.type_k != NULL ? r->bounds.type_k : "f16",
+    uint64_t limit = r->options->memory_limit;
+    snprintf(t->label, sizeof t->label, "%s %s", s->model.arch, s->model.type_name);
+    snprintf(t->limit, sizeof t->limit, "in a memory cgroup of %.1f MiB", cli_mib(limit));
+    snprintf(t->types, sizeof t->types, "%.8s/%.8s", r->bounds.type_k != NULL ? r->bounds.type_k : "f16",
              r->bounds.type_v != NULL ? r->bounds.type_v : "f16");
     *p = (dct_protocol){.model = cli_model_path(r->options),
-                        .label = label,
+                        .label = t->label,
                         .n_input = plan->n_input,
                         .n_output = plan->n_output,
                         .ubatch = plan->ubatch,
                         .threads = plan->threads,
                         .repetitions = r->options->repetitions,
-                        .cache_types = types,
+                        .cache_types = t->types,
                         .kernels = dctms_kernels_name(),
                         .peer = r->options->llama_bench,
                         .logical_tensors = plan->logical_tensors,
@@ -338,6 +354,7 @@ static void describe(const protocol_request *r, char label[96], char types[32], 
                         .runtime = plan->runtime_bytes,
                         .available = plan->available_bytes,
                         .available_source = plan->available_source,
+                        .limit = limit != 0 ? t->limit : NULL,
                         .seed = r->options->seed};
 }
 
@@ -371,13 +388,13 @@ static int save_reports(const protocol_request *r, const dct_protocol *p) {
 }
 
 static int report(const protocol_request *r) {
-    char label[96], types[32];
+    texts t;
     dct_protocol p;
     dct_arena arena;
     dct_call *calls;
     dct_rss_record *samples;
     dct_err err;
-    describe(r, label, types, &p);
+    describe(r, &t, &p);
     dct_arena_init(&arena, 0);
     dct_status status = dct_calls_load(&r->calls, &arena, &calls, &p.n_calls, &err);
     if (status == DCT_OK) status = dct_rss_load(&r->rss, &arena, &samples, &p.n_rss, &err);
@@ -395,8 +412,21 @@ static int report(const protocol_request *r) {
 static uint64_t neighbour_bytes(const protocol_request *r) {
     const dctms_plan_info *plan = &r->survey.plan;
     if (r->options->stress_memory != 0) return r->options->stress_memory;
-    uint64_t left = plan->available_bytes > plan->m_max_bytes ? plan->available_bytes - plan->m_max_bytes : 0;
+    uint64_t limit = r->options->memory_limit, available = plan->available_bytes;
+    if (limit != 0 && limit < available) available = limit;
+    uint64_t left = available > plan->m_max_bytes ? available - plan->m_max_bytes : 0;
     return left / 4 * 3;
+}
+
+/* The group is there while sessions run; one that a killed command left behind is taken over by the next. */
+static int run_in_group(protocol_request *r) {
+    dct_err err;
+    uint64_t limit = r->options->memory_limit;
+    if (limit == 0) return run_all(r);
+    if (dct_os_mem_group_make("dctms-protocol", limit, &r->group, &err) != DCT_OK) return cli_fail_err(&err);
+    int code = run_all(r);
+    dct_os_mem_group_remove(&r->group);
+    return code;
 }
 
 int cli_protocol(const cli_options *o) {
@@ -406,7 +436,7 @@ int cli_protocol(const cli_options *o) {
     if (code == 0) code = check_lengths(&r);
     if (code == 0) code = open_records(&r);
     r.neighbour_bytes = neighbour_bytes(&r);
-    if (code == 0) code = run_all(&r);
+    if (code == 0) code = run_in_group(&r);
     if (code == 0) code = report(&r);
     dct_calls_close(&r.calls);
     dct_calls_close(&r.rss);

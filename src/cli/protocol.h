@@ -41,6 +41,7 @@ typedef struct protocol_request {
     uint32_t n_systems, n_stresses;
     protocol_survey survey;
     uint64_t neighbour_bytes; /* what the neighbour of memory takes at most */
+    dct_mem_group group;      /* with --memory-limit: where sessions and neighbours run */
     dct_calls_file calls, rss;
     uint32_t n_done, n_all;   /* calls, for the line of progress */
 } protocol_request;
@@ -77,9 +78,12 @@ bool protocol_read_peer_line(const char *line, protocol_message *out);
 /* Follows the session in child `pid` until it ends: samples, records, lets calls begin. */
 int protocol_watch(const protocol_job *job, pid_t pid, int from_child, int to_child);
 
-/* Starts the neighbour of a condition; *pid is 0 where there is none. `limit`: what that of memory takes at most. One that has
- * ended by itself no longer lives: what is measured beside it is worth nothing. */
-int protocol_start_neighbour(dct_stress stress, uint64_t limit, pid_t *pid);
+/* In a child: enters the memory cgroup where there is one; the exit code. */
+int protocol_enter_group(const protocol_request *request);
+
+/* Starts the neighbour of a condition; *pid is 0 where there is none. One that has ended by itself no longer lives: what is
+ * measured beside it is worth nothing. */
+int protocol_start_neighbour(const protocol_request *request, dct_stress stress, pid_t *pid);
 bool protocol_neighbour_lives(pid_t pid);
 void protocol_end_neighbour(pid_t pid);
 

@@ -101,7 +101,7 @@ static void be_neighbour(dct_stress stress, uint64_t limit, pid_t parent) {
     if (stress == DCT_STRESS_IO) stream(parent);
 }
 
-int protocol_start_neighbour(dct_stress stress, uint64_t limit, pid_t *pid) {
+int protocol_start_neighbour(const protocol_request *r, dct_stress stress, pid_t *pid) {
     *pid = 0;
     if (stress == DCT_STRESS_NONE) return 0;
     pid_t parent = getpid(), child = fork();
@@ -111,8 +111,9 @@ int protocol_start_neighbour(dct_stress stress, uint64_t limit, pid_t *pid) {
     }
     if (child == 0) {
         cli_follow_parent(parent);
-        be_neighbour(stress, limit, parent);
-        _exit(DCT_SYSTEM);
+        int code = protocol_enter_group(r);
+        if (code == 0) be_neighbour(stress, r->neighbour_bytes, parent);
+        _exit(code != 0 ? code : DCT_SYSTEM);
     }
     *pid = child;
     return 0;

@@ -84,7 +84,7 @@ static int let_go(const watch *w) {
 }
 
 static int start_neighbour(watch *w) {
-    return note_failure(w, protocol_start_neighbour(w->job->key.stress, w->job->request->neighbour_bytes, &w->neighbour));
+    return note_failure(w, protocol_start_neighbour(w->job->request, w->job->key.stress, &w->neighbour));
 }
 
 static void begin_call(watch *w) {

@@ -338,6 +338,20 @@ static void each_neighbour_serves(void **state) {
     expect_text(out, "| io | all | planned | 2 | ");
 }
 
+/* Inside a limit above M_max it runs, and the report says so; a session that the limit cannot hold is refused before it loads. */
+static void a_memory_cgroup_limits_sessions(void **state) {
+    (void)state;
+    int code = run(SMALL "-r 1 --systems planned --stress none,memory --memory-limit 128M");
+    if (code == 5 && strstr(err, "no memory cgroup can be made here: ") != NULL) {
+        print_message("%s", err);
+        skip();
+    }
+    if (code != 0) fail_msg("exit code %d: %s", code, err);
+    expect_text(out, "in a memory cgroup of 128.0 MiB; N = 508");
+    expect_text(out, "| memory | all | planned | 2 | ");
+    assert_int_equal(run(SMALL "-r 1 --systems planned --memory-limit 8M"), 3);
+}
+
 static bool is_alive(long pid) {
     char path[64], state = 'Z';
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -403,6 +417,7 @@ int main(void) {
         cmocka_unit_test(charts_show_every_call),
         cmocka_unit_test(a_line_of_the_peer_is_a_call),
         cmocka_unit_test(each_neighbour_serves),
+        cmocka_unit_test(a_memory_cgroup_limits_sessions),
         cmocka_unit_test(nothing_outlives_the_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
