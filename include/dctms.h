@@ -109,6 +109,8 @@ typedef struct dctms_plan_params {
     dctms_logits logits;
     uint64_t memory_budget;    /* bytes; 0: none. Else the largest ubatch that fits */
     uint64_t pack_nodes;       /* 0: default */
+    uint32_t budget_ctx;       /* with a budget: when n_ctx does not fit whatever the ubatch, the largest context from this on
+                                  that does; 0: n_ctx or nothing */
 } dctms_plan_params;
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 

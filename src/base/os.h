@@ -28,6 +28,10 @@ bool dct_os_map_at(void *at, size_t bytes);
 /* Asks for huge pages; false when the system has none to give. Harmless either way. */
 bool dct_os_want_huge_pages(void *ptr, size_t bytes);
 
+/* From now on pages stay as they are: the system makes no huge page of small ones behind our back, which shows as a page fault in
+ * whoever touches them meanwhile. Huge pages that are there remain. */
+void dct_os_settle_pages(void *ptr, size_t bytes);
+
 /* Makes every page of the range present and writable without changing its content, and touches it. */
 dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err);
 

@@ -89,6 +89,9 @@ enum { WALKS_MAPS = 1 };
 
 bool dct_os_want_huge_pages(void *ptr, size_t bytes) { return madvise(ptr, bytes, MADV_HUGEPAGE) == 0; }
 
+/* A kernel without huge pages refuses, and makes none. */
+void dct_os_settle_pages(void *ptr, size_t bytes) { (void)madvise(ptr, bytes, MADV_NOHUGEPAGE); }
+
 /* 0, or the errno of populating whole pages [begin, end). */
 static int populate_range(uintptr_t begin, uintptr_t end, int advice) {
     while (madvise((void *)begin, end - begin, advice) != 0) {
@@ -223,6 +226,8 @@ bool dct_os_want_huge_pages(void *ptr, size_t bytes) {
     (void)ptr, (void)bytes;
     return false;
 }
+
+void dct_os_settle_pages(void *ptr, size_t bytes) { (void)ptr, (void)bytes; }
 
 dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err) {
     (void)err;

@@ -35,6 +35,7 @@ typedef struct cli_options {
     uint32_t ubatch, threads;
     const char *type_k, *type_v;
     uint64_t memory_budget;
+    uint32_t budget_ctx;
     const char *logits;
     /* running */
     const char *prompt, *prompt_file, *system, *chat_template, *plan_file, *seal, *alloc;
@@ -157,8 +158,9 @@ typedef struct cli_modes {
 } cli_modes;
 bool cli_parse_modes(const cli_options *o, cli_modes *modes);
 
-/* Warns when the context is longer than what the model was trained for. Before the model's header is dropped. */
-void cli_warn_context(const dctms_model *model, const dctms_plan *plan);
+/* Warns when the context is longer than what the model was trained for, and says what --budget-ctx came to (o may be NULL).
+ * Before the model's header is dropped. */
+void cli_warn_context(const dctms_model *model, const dctms_plan *plan, const cli_options *o);
 
 /* "M_max ... observed ..." on stderr: what a session promised and what the process took, and what `calls` of the heap there were
  * since ready. */

@@ -55,6 +55,7 @@ bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     p->ubatch = o->ubatch;
     p->threads = o->threads;
     p->memory_budget = o->memory_budget;
+    p->budget_ctx = o->budget_ctx;
     p->pack_nodes = o->nodes;
     const char *types[2] = {o->type_k, o->type_v};
     char *into[2] = {p->type_k, p->type_v};

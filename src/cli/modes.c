@@ -35,10 +35,12 @@ bool cli_parse_modes(const cli_options *o, cli_modes *modes) {
     return true;
 }
 
-void cli_warn_context(const dctms_model *model, const dctms_plan *plan) {
+void cli_warn_context(const dctms_model *model, const dctms_plan *plan, const cli_options *o) {
     dctms_model_info m;
     dctms_plan_info p;
     dctms_plan_get_info(plan, &p);
+    if (o != NULL && o->budget_ctx != 0)
+        cli_note("note: a context of %u tokens and a chunk of %u rows fit the budget\n", p.n_ctx, p.ubatch);
     if (dctms_model_get_info(model, &m, NULL) != DCTMS_OK || m.n_ctx_train == 0 || p.n_ctx <= m.n_ctx_train) return;
     cli_note("warning: a context of %u tokens, the model was trained for %u: what follows those may be nonsense\n", p.n_ctx,
              m.n_ctx_train);

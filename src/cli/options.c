@@ -54,6 +54,8 @@ static const opt_row rows[] = {
      "f32, f16, bf16 or q8_0 (default f16)"},
     {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE",
      "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
+    {NULL, "--budget-ctx", NULL, O_U32, V_ONE, F(budget_ctx), NULL, "MIN",
+     "with a budget that the context exceeds: the largest one from MIN tokens on that fits"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
     {"-p", "--prompt", NULL, O_TEXT, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
      "the prompt; with a chat template, the user's message"},

@@ -62,7 +62,7 @@ int cli_plan(const cli_options *o) {
     if (dctms_model_get_info(model, &info, &err) == DCTMS_OK && info.data_missing) {
         cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
     }
-    cli_warn_context(model, plan);
+    cli_warn_context(model, plan, o);
     code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, model, o);
     if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o->svg);
     if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);

@@ -62,7 +62,7 @@ int protocol_take_survey(const protocol_request *r, int to_parent) {
     if (status == DCTMS_OK) status = count_tokens(model, &survey, &err);
     if (status != DCTMS_OK) return err.code != DCTMS_OK ? cli_fail(&err) : (int)status;
     dctms_plan_get_info(plan, &survey.plan);
-    cli_warn_context(model, plan);
+    cli_warn_context(model, plan, NULL);
     return tell(to_parent, &survey, sizeof survey) ? 0 : DCT_SYSTEM;
 }
 

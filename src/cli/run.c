@@ -420,7 +420,7 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err)
                                                : dctms_plan_compile(model, &plan_params, &plan, &err);
     if (status == DCTMS_OK) {
-        if (!o->quiet) cli_warn_context(model, plan);
+        if (!o->quiet) cli_warn_context(model, plan, o);
         status = dctms_session_open(model, plan, params, session, &err);
         dctms_plan_free(plan);
     }
@@ -496,9 +496,10 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
 /* A plan made earlier has its bounds; a flag that says otherwise would be ignored. -n may ask for less than M. */
 static bool plan_file_is_alone(const cli_options *o) {
     bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL ||
-                 o->memory_budget != 0 || o->logits != NULL;
+                 o->memory_budget != 0 || o->budget_ctx != 0 || o->logits != NULL;
     if (o->plan_file == NULL || !other) return true;
-    cli_usage("--plan has its bounds: -c, -ub, -t, -ctk, -ctv, --logits and --memory-budget belong to `dctms plan`");
+    cli_usage("--plan has its bounds: -c, -ub, -t, -ctk, -ctv, --logits, --memory-budget and --budget-ctx belong to "
+              "`dctms plan`");
     return false;
 }
 

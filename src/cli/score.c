@@ -265,7 +265,7 @@ static int open_session(const cli_options *o, const cli_modes *modes, dctms_mode
         dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u", ids->n, info->n_input);
         code = cli_fail_err(&io);
     } else {
-        cli_warn_context(model, plan);
+        cli_warn_context(model, plan, o);
         if (dctms_session_open(model, plan, &modes->session, &s->session, &err) != DCTMS_OK) code = cli_fail(&err);
     }
     dctms_plan_free(plan);

@@ -223,11 +223,35 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     return DCT_OK;
 }
 
+/* The least that any chunk needs. */
+typedef struct least_need {
+    uint64_t bytes, terms[DCT_REGION_COUNT];
+    uint32_t ubatch;
+} least_need;
+
+static void take_need(const dct_plan *plan, least_need *least) {
+    if (plan->m_max_bytes >= least->bytes) return;
+    least->bytes = plan->m_max_bytes;
+    least->ubatch = plan->bounds.ubatch;
+    for (int r = 0; r < DCT_REGION_COUNT; r++) least->terms[r] = dct_plan_region_bytes(plan, (dct_region)r);
+}
+
+static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
+
+static dct_status refuse_budget(const least_need *least, uint32_t n_ctx, uint64_t budget, dct_err *err) {
+    return dct_fail(err, DCT_NO_FIT,
+                    "needs at least %llu bytes (%.2f MiB) with ctx %u and ubatch %u: weights %.2f, kv %.2f, persistent %.2f, "
+                    "intermediate %.2f, runtime %.2f MiB; the budget is %llu bytes (%.2f MiB)",
+                    (unsigned long long)least->bytes, mib(least->bytes), n_ctx, least->ubatch,
+                    mib(least->terms[DCT_REGION_WEIGHTS]), mib(least->terms[DCT_REGION_KV]),
+                    mib(least->terms[DCT_REGION_PERSISTENT]), mib(least->terms[DCT_REGION_ARENA]),
+                    mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, mib(budget));
+}
+
 dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out,
                               uint64_t *least_bytes, dct_err *err) {
     dct_compile_params params = *given;
-    uint64_t least = UINT64_MAX;
-    uint32_t least_ubatch = 0;
+    least_need least = {.bytes = UINT64_MAX};
     for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0;) { /* the bound, then the powers of two under it */
         dct_arena trial;
         dct_arena_init(&trial, arena->limit_bytes);
@@ -235,12 +259,9 @@ dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, 
         dct_plan *plan = NULL;
         dct_status status = dct_compile(&params, &trial, &plan, err);
         uint64_t need = status == DCT_OK ? plan->m_max_bytes : 0;
+        if (status == DCT_OK) take_need(plan, &least);
         dct_arena_deinit(&trial);
         if (status != DCT_OK) return status;
-        if (need < least) {
-            least = need;
-            least_ubatch = ubatch;
-        }
         if (need <= budget) {
             *least_bytes = need;
             return dct_compile(&params, arena, out, err);
@@ -249,8 +270,6 @@ dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, 
         while (power < ubatch - power) power *= 2;
         ubatch = ubatch > 1 ? power : 0;
     }
-    *least_bytes = least;
-    return dct_fail(err, DCT_NO_FIT, "needs at least %llu bytes (%.2f MiB) with ubatch %u, the budget is %llu bytes (%.2f MiB)",
-                    (unsigned long long)least, (double)least / 1048576.0, least_ubatch, (unsigned long long)budget,
-                    (double)budget / 1048576.0);
+    *least_bytes = least.bytes;
+    return refuse_budget(&least, given->bounds.n_ctx, budget, err);
 }

@@ -46,7 +46,7 @@ dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind ki
 dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 
 /* The largest ubatch (a power of two or the bound given, down to 1) whose M_max is at most `budget`. DCT_NO_FIT
- * "needs at least X, budget Y" when none is; *least_bytes is X. */
+ * "needs at least X: what each term costs; the budget is Y" when none is; *least_bytes is X. */
 dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out,
                               uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
 

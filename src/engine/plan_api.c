@@ -57,13 +57,14 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
 
 /* ---- compile ---- */
 
-static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p, dct_arena *work, dct_plan **out, dct_err *err) {
-    dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = dct_profile_default(), .pack_nodes = p->pack_nodes};
+/* With these bounds, and the largest chunk up to theirs that a budget allows. */
+static dct_status compile_bounds(const dctms_model *m, const dctms_plan_params *p, const dct_bounds *bounds, dct_arena *work,
+                                 dct_plan **out, dct_err *err) {
+    dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = dct_profile_default(), .pack_nodes = p->pack_nodes,
+                            .bounds = *bounds};
     dct_items items;
     uint64_t least;
-    dct_status status = choose_bounds(m, p, &c.bounds, err);
-    if (status != DCT_OK) return status;
-    status = dct_items_measure(m, &c.bounds, work, &items, err);
+    dct_status status = dct_items_measure(m, &c.bounds, work, &items, err);
     if (status != DCT_OK) return status;
     c.extra = items.item;
     c.n_extra = items.n;
@@ -72,6 +73,56 @@ static dct_status compile_plan(const dctms_model *m, const dctms_plan_params *p,
     c.text_scratch_bytes = items.text_scratch_bytes;
     if (p->memory_budget != 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
     return dct_compile(&c, work, out, err);
+}
+
+/* As above for a context of n_ctx tokens, and nothing of it is kept. */
+static dct_status try_context(const dctms_model *m, const dctms_plan_params *p, uint32_t n_ctx, dct_err *err) {
+    dctms_plan_params q = *p;
+    dct_bounds bounds;
+    dct_arena work;
+    dct_plan *plan;
+    q.n_ctx = n_ctx;
+    dct_arena_init(&work, 0);
+    dct_status status = choose_bounds(m, &q, &bounds, err);
+    if (status == DCT_OK) status = compile_bounds(m, &q, &bounds, &work, &plan, err);
+    dct_arena_deinit(&work);
+    return status;
+}
+
+/* The largest context that fits the budget, from budget_ctx on in steps, below one that does not fit. A context costs more than a
+ * shorter one, so it is found by halving. */
+static dct_status reduce_context(const dctms_model *m, const dctms_plan_params *p, uint32_t too_much, uint32_t *n_ctx,
+                                 dct_err *err) {
+    enum { STEP = 64 };
+    uint32_t fits = 0, end = (uint32_t)dct_div_up(too_much - p->budget_ctx, STEP); /* in steps above budget_ctx */
+    dct_status status = try_context(m, p, p->budget_ctx, err);
+    while (status == DCT_OK && end - fits > 1) {
+        uint32_t middle = fits + (end - fits) / 2;
+        status = try_context(m, p, p->budget_ctx + middle * STEP, err);
+        if (status == DCT_OK) fits = middle;
+        else if (status == DCT_NO_FIT) {
+            end = middle;
+            status = DCT_OK;
+        }
+    }
+    *n_ctx = p->budget_ctx + fits * STEP;
+    return status;
+}
+
+static dct_status compile_plan(const dctms_model *m, dctms_plan_params *p, dct_arena *work, dct_plan **out, dct_err *err) {
+    dct_bounds bounds;
+    dct_status status = choose_bounds(m, p, &bounds, err);
+    if (status != DCT_OK) return status;
+    if (p->budget_ctx != 0 && p->memory_budget == 0)
+        return dct_fail(err, DCT_USAGE, "a least context of %u tokens says what a budget may take; there is none", p->budget_ctx);
+    if (p->budget_ctx > bounds.n_ctx)
+        return dct_fail(err, DCT_USAGE, "a least context of %u tokens is more than the context of %u", p->budget_ctx,
+                        bounds.n_ctx);
+    status = compile_bounds(m, p, &bounds, work, out, err);
+    if (status != DCT_NO_FIT || p->budget_ctx == 0) return status;
+    status = reduce_context(m, p, bounds.n_ctx, &p->n_ctx, err);
+    if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
+    return status == DCT_OK ? compile_bounds(m, p, &bounds, work, out, err) : status;
 }
 
 /* One of the paths is "". */

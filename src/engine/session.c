@@ -324,6 +324,7 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     status = reserve_late(s, err);
     if (status == DCT_OK) status = start_workers(s, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
+    if (status == DCT_OK) dct_os_settle_pages(s->base, (size_t)s->plan->reserve_bytes);
     if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
