@@ -86,7 +86,7 @@ static void add_runtime(const dct_bounds *b, const dct_graph *g, dct_items *item
     add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
     add(items, region, DCT_ITEM_RECORD, record + record / 4 + RECORD_FIXED, true);
     add(items, region, "library heap", LIBRARY_HEAP, true);
-    add(items, region, "program image and libraries", PROGRAM_BYTES, true);
+    add(items, region, DCT_ITEM_PROGRAM, PROGRAM_BYTES, true);
     add(items, region, "main stack", DCT_MAIN_STACK, true);
 }
 

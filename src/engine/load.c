@@ -17,11 +17,11 @@ static uint64_t row_bytes(const dct_weight *w) {
     return dct_dtype_row_bytes(w->type, w->n_cols, &bytes) ? bytes : 0;
 }
 
-/* Rows of one piece: whole tiles, at least one. A vector is one row. */
+/* Rows of one piece: whole tiles, at least one. A vector is one row. Rows of no bytes are those of a plan not verified yet. */
 static uint32_t rows_a_piece(const dct_weight *w) {
     if (w->is_vector) return 1;
     uint64_t tile = row_bytes(w) * DCT_TILE_ROWS;
-    return (uint32_t)(tile >= PIECE_BYTES ? 1 : PIECE_BYTES / tile) * DCT_TILE_ROWS;
+    return (uint32_t)(tile == 0 || tile >= PIECE_BYTES ? 1 : PIECE_BYTES / tile) * DCT_TILE_ROWS;
 }
 
 static uint32_t pieces_of_weight(const dct_weight *w) { return (uint32_t)dct_div_up(w->n_rows, rows_a_piece(w)); }

@@ -304,11 +304,12 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     dct_err why = {0};
     dct_mem_available have;
     dct_room_for(plan->plan, &have);
-    dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms};
+    uint64_t staging = dct_load_staging_bytes(&plan->plan->phases[0].graph, plan->plan->bounds.threads);
+    dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms, staging};
     dct_status status = DCT_OK;
     switch (format) {
     case DCTMS_PLAN_TABLE:
-        dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source}, write, ctx);
+        dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source, staging}, write, ctx);
         break;
     case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;

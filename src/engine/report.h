@@ -12,6 +12,7 @@ typedef struct dct_report_facts {
     uint64_t hw_bytes, available_bytes;
     const char *available_source;
     double compile_ms;
+    uint64_t staging_bytes; /* of loading */
 } dct_report_facts;
 
 /* One JSON object with the names of DESIGN §6 (jansson). */

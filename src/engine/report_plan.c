@@ -44,8 +44,9 @@ static json_t *items_array(const dct_plan *plan) {
     json_t *items = json_array();
     for (uint32_t i = 0; items != NULL && i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
-        json_t *one = json_pack("{s:s, s:o, s:o}", "region", dct_region_name(item->region), "name", lenient_text(item->name),
-                                "bytes", number(item->bytes));
+        json_t *one = json_pack("{s:s, s:o, s:o, s:s, s:b, s:b}", "region", dct_region_name(item->region), "name",
+                                lenient_text(item->name), "bytes", number(item->bytes), "memory",
+                                dct_backing_name(dct_item_backing(item)), "huge_pages", !item->outside, "mlock", !item->outside);
         if (one == NULL || json_array_append_new(items, one) != 0) {
             json_decref(items);
             return NULL;
@@ -54,16 +55,25 @@ static json_t *items_array(const dct_plan *plan) {
     return items;
 }
 
+/* Where loading has its own bytes: in an item, or over what is not used yet. */
+static json_t *loading_object(const dct_plan *plan, uint64_t staging_bytes) {
+    uint64_t at = 0;
+    bool has_place = dct_plan_staging(plan, staging_bytes, &at);
+    return json_pack("{s:o, s:s}", "staging_bytes", number(staging_bytes), "region",
+                     has_place ? dct_region_name(dct_plan_region_at(plan, at)) : "");
+}
+
 static json_t *envelope_object(const dct_plan *plan, const dct_report_facts *facts) {
     json_int_t free_bytes = (json_int_t)facts->available_bytes - (json_int_t)plan->m_max_bytes;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}", "m_max_bytes", number(plan->m_max_bytes),
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:o}", "m_max_bytes", number(plan->m_max_bytes),
                      "weights_bytes", number(dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS)), "kv_bytes",
                      number(dct_plan_region_bytes(plan, DCT_REGION_KV)), "persistent_bytes",
                      number(dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT)), "intermediate_bytes",
                      number(dct_plan_region_bytes(plan, DCT_REGION_ARENA)), "runtime_bytes",
                      number(dct_plan_region_bytes(plan, DCT_REGION_RUNTIME)), "m_hw_bytes", number(facts->hw_bytes),
                      "m_free_bytes", free_bytes, "fits", free_bytes >= 0, "source",
-                     lenient_text(facts->available_source != NULL ? facts->available_source : ""), "items", items_array(plan));
+                     lenient_text(facts->available_source != NULL ? facts->available_source : ""), "loading",
+                     loading_object(plan, facts->staging_bytes), "items", items_array(plan));
 }
 
 static double reduction_pct(const dct_plan *plan) {

@@ -51,6 +51,22 @@ uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     return region == DCT_REGION_RUNTIME ? bytes + plan->outside_bytes : bytes;
 }
 
+dct_region dct_plan_region_at(const dct_plan *plan, uint64_t reserve_offset) {
+    int r = 0; /* an empty region begins where the next does: the last one that begins at or before it */
+    while (r + 1 < DCT_REGION_COUNT && plan->region_offset[r + 1] <= reserve_offset) r++;
+    return (dct_region)r;
+}
+
+dct_backing dct_item_backing(const dct_item *item) {
+    if (!item->outside) return DCT_BACKING_ANONYMOUS;
+    if (strcmp(item->name, DCT_ITEM_PROGRAM) == 0) return DCT_BACKING_FILE;
+    return strcmp(item->name, DCT_ITEM_KERNEL) == 0 ? DCT_BACKING_KERNEL : DCT_BACKING_ANONYMOUS;
+}
+
+const char *dct_backing_name(dct_backing backing) {
+    return backing == DCT_BACKING_FILE ? "file" : backing == DCT_BACKING_KERNEL ? "kernel" : "anonymous";
+}
+
 uint64_t dct_plan_kernel_bytes(const dct_plan *plan) {
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];

@@ -28,6 +28,7 @@ enum {
 #define DCT_ITEM_TABLE_FORMAT "rotary table %u" /* its number */
 #define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
+#define DCT_ITEM_PROGRAM "program image and libraries" /* runtime, outside */
 #define DCT_ITEM_KERNEL "kernel: page tables and stacks" /* runtime, outside */
 
 typedef enum dct_region {
@@ -97,6 +98,12 @@ typedef struct dct_item {
     uint64_t offset;       /* in its region; meaningless when outside */
 } dct_item;
 
+/* What an item's pages are. Those in the reservation are anonymous, huge where the system has huge pages, and pinned by --mlock;
+ * those outside are small and are not pinned. */
+typedef enum dct_backing { DCT_BACKING_ANONYMOUS, DCT_BACKING_FILE, DCT_BACKING_KERNEL } dct_backing;
+dct_backing dct_item_backing(const dct_item *item);
+const char *dct_backing_name(dct_backing backing); /* "anonymous", "file", "kernel" */
+
 typedef struct dct_plan_weight { dct_weight w; uint64_t offset; } dct_plan_weight;
 typedef struct dct_plan_cache { dct_cache c; uint64_t offset; } dct_plan_cache;
 typedef struct dct_plan_table { dct_rope_table t; uint64_t offset, bytes; } dct_plan_table;
@@ -164,6 +171,9 @@ uint64_t dct_plan_kernel_bytes(const dct_plan *plan);
  * are loaded. False when no such range is large enough. */
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset);
 
+/* The region that a byte of the reservation lies in. */
+dct_region dct_plan_region_at(const dct_plan *plan, uint64_t reserve_offset);
+
 /* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
 dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err);
 
@@ -173,10 +183,11 @@ dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_pl
 /* plan_dump, plan_svg, plan_html: through a callback that takes pieces of text. */
 typedef void dct_text_fn(void *ctx, const char *text, size_t n);
 
-/* What this machine could give now: a fact of the day, in no plan file. */
+/* What this machine could give now, and what loading takes beside the weights, at a place in the plan: in no plan file. */
 typedef struct dct_plan_room {
     uint64_t available_bytes;
     const char *source;
+    uint64_t staging_bytes; /* 0: not said */
 } dct_plan_room;
 
 /* The envelope, what `plan` prints; with a room (may be NULL) also whether it fits there. */

@@ -56,6 +56,18 @@ static void put_fits(const dct_text *t, const dct_plan *plan, const dct_plan_roo
     dct_text_put(t, "\n");
 }
 
+/* Sums by what pages are, for people who know a process by RssAnon and RssFile; and where the load has its own bytes. */
+static void put_memory(const dct_text *t, const dct_plan *plan, uint64_t staging_bytes) {
+    uint64_t sums[3] = {0, 0, 0}, at;
+    for (uint32_t i = 0; i < plan->n_items; i++) sums[dct_item_backing(&plan->items[i])] += plan->items[i].bytes;
+    dct_text_put(t, "memory   %.2f MiB anonymous, of which --mlock pins %.2f MiB; %.2f MiB of files; %.2f MiB the kernel's\n",
+                 dct_mib(sums[DCT_BACKING_ANONYMOUS]), dct_mib(plan->reserve_bytes), dct_mib(sums[DCT_BACKING_FILE]),
+                 dct_mib(sums[DCT_BACKING_KERNEL]));
+    if (staging_bytes == 0 || !dct_plan_staging(plan, staging_bytes, &at)) return;
+    dct_text_put(t, "loading  %.2f MiB of staging, in %s: its peak is M_max as well\n", dct_mib(staging_bytes),
+                 dct_region_name(dct_plan_region_at(plan, at)));
+}
+
 static void put_phases(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes",
                  "optimal", "steps", "waits");
@@ -78,19 +90,24 @@ void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_te
     put_heading(&t, plan);
     put_envelope(&t, plan, room);
     put_phases(&t, plan);
-    if (room != NULL) put_fits(&t, plan, room);
+    if (room == NULL) return;
+    put_memory(&t, plan, room->staging_bytes);
+    put_fits(&t, plan, room);
 }
 
 /* ---- everything ---- */
 
 static void put_items(const dct_text *t, const dct_plan *plan) {
-    dct_text_put(t, "\nitems\n%16s%14s  %-13s%s\n", "offset", "bytes", "region", "name");
+    dct_text_put(t, "\nitems (huge: where the system has huge pages; mlock: what --mlock pins)\n");
+    dct_text_put(t, "%16s%14s  %-13s%-11s%-7s%-7s%s\n", "offset", "bytes", "region", "memory", "pages", "lock", "name");
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
         dct_safe_text name;
         if (item->outside) dct_text_put(t, "%16s", "outside");
         else dct_text_put(t, "%16" PRIu64, plan->region_offset[item->region] + item->offset);
-        dct_text_put(t, "%14" PRIu64 "  %-13s%s\n", item->bytes, dct_region_name(item->region), dct_safe(item->name, &name));
+        dct_text_put(t, "%14" PRIu64 "  %-13s%-11s%-7s%-7s%s\n", item->bytes, dct_region_name(item->region),
+                     dct_backing_name(dct_item_backing(item)), item->outside ? "small" : "huge", item->outside ? "-" : "mlock",
+                     dct_safe(item->name, &name));
     }
 }
 

@@ -564,7 +564,7 @@ static void a_plan_adds_up(void **state) {
     expect_keys(root, "o:model o:bounds o:envelope o:compile a:phases o:schedule");
     expect_keys(json_object_get(root, "bounds"), "i:ctx i:max_input i:max_output i:ubatch i:slots i:threads s:type_k s:type_v i:image_max_tokens s:logits");
     const json_t *e = json_object_get(root, "envelope");
-    expect_keys(e, "i:m_max_bytes i:weights_bytes i:kv_bytes i:persistent_bytes i:intermediate_bytes i:runtime_bytes i:m_hw_bytes i:m_free_bytes b:fits s:source a:items");
+    expect_keys(e, "i:m_max_bytes i:weights_bytes i:kv_bytes i:persistent_bytes i:intermediate_bytes i:runtime_bytes i:m_hw_bytes i:m_free_bytes b:fits s:source o:loading a:items");
     json_int_t total = 0;
     for (size_t r = 0; r < 5; r++) {
         char key[64];

@@ -35,7 +35,10 @@ static json_int_t sum_of(const json_t *items, const char *region) {
     size_t i;
     json_t *item;
     json_array_foreach((json_t *)(uintptr_t)items, i, item) {
-        HAS(item, "region", "name", "bytes");
+        HAS(item, "region", "name", "bytes", "memory", "huge_pages", "mlock");
+        bool outside = strcmp(json_string_value(json_object_get(item, "name")), "program image and libraries") == 0; /* of those below */
+        assert_true(json_is_true(json_object_get(item, "mlock")) == !outside && json_is_true(json_object_get(item, "huge_pages")) == !outside);
+        assert_string_equal(json_string_value(json_object_get(item, "memory")), outside ? "file" : "anonymous");
         if (strcmp(json_string_value(json_object_get(item, "region")), region) == 0) sum += integer(item, "bytes");
     }
     return sum;
@@ -47,13 +50,13 @@ static void the_contract(void **state) {
     subject_qwen(&s, &QWEN_7B);
     dct_arena arena;
     dct_arena_init(&arena, 0);
-    static const dct_extra_item extra[] = {{DCT_REGION_RUNTIME, "program image", 3 << 20, true}, {DCT_REGION_RUNTIME, "stacks", 1 << 20, false}};
+    static const dct_extra_item extra[] = {{DCT_REGION_RUNTIME, DCT_ITEM_PROGRAM, 3 << 20, true}, {DCT_REGION_RUNTIME, "stacks", 1 << 20, false}};
     dct_compile_params params = params_of(&s, 4096, 512, 512, 2);
     params.extra = extra;
     params.n_extra = 2;
     dct_plan *plan = compile_ok(&params, &arena);
     snprintf(plan->model_name, sizeof plan->model_name, "caf\xe9 \"7B\""); /* Latin-1, as careless files have it */
-    dct_report_facts facts = {"m.gguf", UINT64_C(8) << 30, UINT64_C(1) << 30, "MemAvailable", 1.5};
+    dct_report_facts facts = {"m.gguf", UINT64_C(8) << 30, UINT64_C(1) << 30, "MemAvailable", 1.5, 1 << 20};
     dct_err err;
     assert_int_equal(dct_report_plan_json(plan, &facts, collect, NULL, &err), DCT_OK);
     json_error_t why;
@@ -66,7 +69,7 @@ static void the_contract(void **state) {
     HAS(bounds, "ctx", "max_input", "max_output", "ubatch", "slots", "threads", "type_k", "type_v", "image_max_tokens", "logits");
     assert_string_equal(json_string_value(json_object_get(bounds, "type_k")), "f16");
     json_t *e = json_object_get(all, "envelope"), *items = json_object_get(e, "items");
-    HAS(e, "m_max_bytes", "weights_bytes", "kv_bytes", "persistent_bytes", "intermediate_bytes", "runtime_bytes", "m_hw_bytes", "m_free_bytes", "fits", "source", "items");
+    HAS(e, "m_max_bytes", "weights_bytes", "kv_bytes", "persistent_bytes", "intermediate_bytes", "runtime_bytes", "m_hw_bytes", "m_free_bytes", "fits", "source", "loading", "items");
     static const char *const regions[][2] = {
         {"weights", "weights_bytes"}, {"kv", "kv_bytes"}, {"persistent", "persistent_bytes"}, {"intermediate", "intermediate_bytes"}, {"runtime", "runtime_bytes"}};
     json_int_t sum = 0;
@@ -77,6 +80,10 @@ static void the_contract(void **state) {
     assert_int_equal(sum, integer(e, "m_max_bytes"));
     assert_int_equal(integer(e, "m_free_bytes"), (1 << 30) - sum); /* negative: it does not fit */
     assert_true(json_is_false(json_object_get(e, "fits")));
+    json_t *loading = json_object_get(e, "loading");
+    HAS(loading, "staging_bytes", "region");
+    assert_int_equal(integer(loading, "staging_bytes"), 1 << 20);
+    assert_string_equal(json_string_value(json_object_get(loading, "region")), "kv"); /* which is larger, and not used yet */
     json_t *compile = json_object_get(all, "compile");
     HAS(compile, "logical_tensors", "physical_buffers", "reduction_pct", "load_bytes", "height_bytes", "optimal", "compile_ms");
     assert_int_equal(integer(compile, "logical_tensors"), 448);

@@ -167,7 +167,7 @@ static void the_table_tells_whether_it_fits(void **state) {
     for (uint64_t missing = 0; missing <= 1; missing++) {
         collected c = {0};
         char numbers[64];
-        dct_plan_room room = {plan->m_max_bytes - missing, "cgroup v2 memory.max (/a)"};
+        dct_plan_room room = {plan->m_max_bytes - missing, "cgroup v2 memory.max (/a)", 4096};
         dct_plan_dump_table(plan, &room, collect, &c);
         snprintf(numbers, sizeof numbers, "%14llu%14d\n", (unsigned long long)room.available_bytes, missing == 0 ? 0 : -1);
         assert_non_null(strstr(c.text, "available      headroom\n"));
