@@ -1,7 +1,7 @@
 #!/bin/sh
 # check-page.sh DCTMS [MODEL [FLAGS]]: the page of `plan --html` in a real browser. Opens it light and dark, phase by phase, as
-# arena and as lanes; fails when a script reports an error, when a page is not ready, or when it is larger than 1.5 MB. Prints
-# the time until the page is drawn, and leaves pictures in build/page.
+# arena and as lanes, then uses it (check-page.js); fails when a script reports an error, when a page is not ready, or when it is
+# larger than 1.5 MB. Prints the time until the page is drawn, and leaves pictures in build/page.
 set -eu
 dctms=$1
 shift
@@ -39,4 +39,10 @@ done
 browse --dump-dom "file://$page" >"$out/dom.html"
 ready=$(sed -n 's/.*data-ready-ms="\([0-9]*\)".*/\1/p' "$out/dom.html" | head -n 1)
 [ -n "$ready" ] || { echo "page: the scripts did not come to their end"; exit 1; }
+{
+    sed '/^<\/body>$/,$d' "$page"
+    echo '<script>' && cat "$(dirname "$0")/check-page.js" && echo '</script></body></html>'
+} >"$out/checked.html"
+browse --dump-dom "file://$(realpath "$out/checked.html")" >"$out/dom.html"
+grep -q 'data-checked="all"' "$out/dom.html" || { echo "page: check-page.js did not come to its end"; exit 1; }
 echo "page: $bytes bytes, drawn after $ready ms, no error; pictures in $out"
