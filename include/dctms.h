@@ -154,6 +154,36 @@ typedef struct dctms_plan_info {
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 
+/* ---- several models under one envelope ---- */
+
+typedef struct dctms_group dctms_group;
+
+typedef enum dctms_group_mode {
+    DCTMS_CONCURRENT, /* any of the sessions may run at any time */
+    DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to evaluate while another does is DCTMS_USAGE */
+} dctms_group_mode;
+
+/* One reservation and one M_max for sessions of several plans in one process. Packed weights of one file that are the same are
+ * there once. The plans are held: the caller may free his. */
+DCTMS_API dctms_status dctms_group_make(const dctms_plan *const *plans, uint32_t n, dctms_group_mode mode, dctms_group **group,
+                                        dctms_error *err);
+DCTMS_API void dctms_group_free(dctms_group *group); /* sessions hold it as long as they are open */
+
+/* The handle to open a session with: plan i's place in the group. It belongs to the group and is not freed. Sessions of a group
+ * are opened and closed one after another. */
+DCTMS_API const dctms_plan *dctms_group_member(const dctms_group *group, uint32_t i);
+
+typedef struct dctms_group_info {
+    uint64_t m_max_bytes, reserve_bytes, outside_bytes;
+    uint64_t alone_bytes;  /* what the plans take in processes of their own */
+    uint64_t arena_bytes;  /* intermediates of all */
+} dctms_group_info;
+DCTMS_API void dctms_group_get_info(const dctms_group *group, dctms_group_info *info);
+
+/* The envelope, a line a model, then what they share; or the same as JSON. Other formats are a plan's alone: DCTMS_USAGE. */
+DCTMS_API dctms_status dctms_group_print(const dctms_group *group, dctms_plan_format format, dctms_write_fn *write, void *ctx,
+                                         dctms_error *err);
+
 /* ---- session ---- */
 
 typedef enum dctms_alloc { DCTMS_ALLOC_PLANNED, DCTMS_ALLOC_DYNAMIC } dctms_alloc;

@@ -52,6 +52,7 @@ typedef struct cli_options {
     const char *emit;
     const char *output, *svg, *html, *phase, *type;
     bool json, text, paper, diff, concurrency, all, ids;
+    bool exclusive, concurrent;
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
@@ -93,6 +94,14 @@ int cli_protocol(const cli_options *o);
  * the model. */
 bool cli_check_emit(const cli_options *o);
 int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o);
+
+/* group.c: whether several models are meant; their group; what they cost together; and their sessions, in the order of the
+ * arguments (on a failure some stay NULL and the others are the caller's to free). Failures are printed, the exit code
+ * returned. */
+static inline bool cli_is_group(const cli_options *o) { return o->exclusive || o->concurrent || o->n_args > 1; }
+int cli_make_group(const cli_options *o, dctms_group **group);
+int cli_plan_group(const cli_options *o);
+int cli_open_group(const cli_options *o, const dctms_session_params *params, dctms_session *sessions[CLI_MAX_ARGS]);
 
 /* ---- output: write(2) through fixed buffers, so that nothing allocates ---- */
 void cli_out(void *where, const char *text, size_t n);    /* a dctms_write_fn: NULL is stdout (buffered), CLI_STDERR stderr */

@@ -40,7 +40,8 @@ static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char
 
 int cli_plan(const cli_options *o) {
     if (o->diff) return cli_diff(o);
-    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model");
+    if (cli_is_group(o)) return cli_plan_group(o);
+    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model after -m, or several without");
     dctms_plan_params params;
     dctms_plan_format drawn;
     cli_paths paths = {{cli_model_path(o)}, {NULL}};

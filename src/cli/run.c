@@ -503,9 +503,33 @@ static bool plan_file_is_alone(const cli_options *o) {
     return false;
 }
 
+/* Several models: all are opened, then the process is sealed, then each answers. */
+static int run_each(const cli_options *o) {
+    dctms_session *sessions[CLI_MAX_ARGS] = {NULL};
+    bool templated[CLI_MAX_ARGS], enforced;
+    cli_modes modes;
+    if (o->prompt == NULL || o->conversation == CLI_ON) return cli_usage("several models answer one prompt: give it with -p");
+    if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
+    int code = cli_open_group(o, &modes.session, sessions);
+    for (uint32_t i = 0; code == 0 && i < o->n_args; i++) code = choose_template(sessions[i], o, false, &templated[i]);
+    catch_signals();
+    if (code == 0) code = cli_seal(&modes, &enforced);
+    for (uint32_t i = 0; code == 0 && i < o->n_args; i++) {
+        begin_conversation(sessions[i], o);
+        if (!o->quiet && !o->json) cli_note("%s%s\n", i > 0 ? "\n" : "", o->args[i]);
+        dctms_session_mark_ready(sessions[i]);
+        code = answer_once(sessions[i], o, o->prompt, strlen(o->prompt), templated[i], cli_heap_calls());
+        if (is_signalled()) code = exit_code(code);
+    }
+    for (uint32_t i = 0; i < o->n_args; i++) dctms_session_free(sessions[i]);
+    return code;
+}
+
 int cli_run(const cli_options *o) {
     if (!plan_file_is_alone(o) || !sampling_makes_sense(o)) return DCT_USAGE;
-    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("run takes one model; quote the prompt and give it with -p");
+    if (cli_is_group(o)) return run_each(o);
+    if (o->n_args > (o->model == NULL ? 1u : 0u))
+        return cli_usage("run takes one model after -m; quote the prompt and give it with -p");
     if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one prompt: -p TEXT or -f FILE");
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
     if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");

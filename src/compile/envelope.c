@@ -194,7 +194,7 @@ static uint64_t page_table_bytes(uint64_t mapped) { return dct_round_up(mapped /
 
 static void fill_runtime(builder *b, const dct_compile_params *params) {
     dct_plan *plan = b->plan;
-    uint64_t unused;
+    dct_place unused;
     open_region(b, DCT_REGION_RUNTIME);
     add_extras(b, params, false);
     if (!dct_plan_staging(plan, params->staging_bytes, &unused))

@@ -51,7 +51,7 @@ static void release(tensor *t) {
 static void *weight_address(const dctms_session *s, const dct_weight *w) {
     for (uint32_t i = 0; i < s->plan->n_weights; i++) {
         const dct_plan_weight *planned = &s->plan->weights[i];
-        if (dct_weight_equal(&planned->w, w)) return s->base + s->plan->region_offset[DCT_REGION_WEIGHTS] + planned->offset;
+        if (dct_weight_equal(&planned->w, w)) return s->bases.of[DCT_REGION_WEIGHTS] + planned->offset;
     }
     return NULL;
 }
@@ -59,7 +59,7 @@ static void *weight_address(const dctms_session *s, const dct_weight *w) {
 static void *table_address(const dctms_session *s, const dct_rope_table *t) {
     for (uint32_t i = 0; i < s->plan->n_tables; i++) {
         if (dct_rope_table_equal(&s->plan->tables[i].t, t))
-            return s->base + s->plan->region_offset[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
+            return s->bases.of[DCT_REGION_PERSISTENT] + s->plan->tables[i].offset;
     }
     return NULL;
 }

@@ -2,7 +2,8 @@
  *
  *   dctms_model    a file's header in an arena of its own; session_open drops the header and keeps the open files
  *   dctms_plan     a compact copy of a plan in its own arena; counted, because sessions run on it after the caller freed it
- *   dctms_session  lies in its own reservation, at the item "session"
+ *   dctms_group    plans that live in one reservation; a plan that is opened alone is a group of one
+ *   dctms_session  lies in its group's reservation, at the item "session"
  *
  * Handles that come before a reservation are mapped by themselves. Nothing here calls malloc but dynamic.c, whose purpose it is.
  */
@@ -37,6 +38,21 @@ struct dctms_plan {
     const char *model_path;  /* "" when loaded from a file */
     const char *path;        /* of the plan's file; "" when compiled here */
     double compile_ms;
+    dctms_group *group;      /* a member's handle lies in its group and shares the plan of the handle it was made of; else NULL */
+    uint32_t member;
+};
+
+struct dctms_group {
+    dct_arena arena;         /* holds the layout and the lists */
+    _Atomic uint32_t owners; /* the caller and each session */
+    dct_group layout;
+    dctms_plan **held;       /* [n_plans] */
+    dctms_plan *members;     /* [n_plans] */
+    char *base;              /* of the reservation; NULL while no session is open */
+    uint64_t hole_bytes;     /* at its beginning: not mapped yet */
+    uint32_t n_open;
+    bool *is_filled;         /* a piece: populated, and where it is weights, loaded */
+    _Atomic uint32_t n_running; /* evaluations; in an exclusive group at most one */
 };
 
 struct dctms_tokenizer {
@@ -52,11 +68,11 @@ typedef struct dct_dynamic dct_dynamic;
 enum { DCT_MAX_END_TOKENS = 64, DCT_MAX_STOPS = 16, DCT_MAX_STOP_BYTES = 256, DCT_MAX_BIAS = 64 };
 
 struct dctms_session {
-    dctms_plan *handle;      /* held */
+    const dctms_plan *handle; /* a member's */
     const dct_plan *plan;
     dct_arena keep;          /* the checked plan */
-    char *base;              /* of the reservation */
-    uint64_t hole_bytes;     /* at its beginning: not mapped yet */
+    dctms_group *group;      /* held */
+    dct_bases bases;
     dct_checked_plan *checked;
     dct_pool *pool;
     dct_exec *exec;
@@ -100,6 +116,9 @@ dctms_status dct_give_of_file(dct_status status, const char *path, const dct_err
 /* The caller's parameters over the defaults; what an older caller does not know stays as it is. */
 void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
+/* group_api.c: a group of this plan alone, for its session. */
+dct_status dct_group_of_one(const dctms_plan *plan, dctms_group **out, dct_err *err) DCT_MUST_CHECK;
+
 /* items.c: what the engine keeps in the envelope. Names are looked up again when a session opens. */
 #define DCT_ITEM_TOKENS "token tables"
 #define DCT_ITEM_TEMPLATE "chat template"
@@ -113,7 +132,6 @@ void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_by
 #define DCT_ITEM_POOL "worker pool"
 #define DCT_ITEM_EXEC "executor"
 #define DCT_ITEM_SESSION "session"
-#define DCT_ITEM_RECORD "plan record"
 
 enum { DCT_MAX_ITEMS = 24, DCT_MAIN_STACK = 512 * 1024 };
 typedef struct dct_items {
@@ -134,8 +152,9 @@ uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest);
 uint32_t dct_conversation_messages(uint32_t n_tokens);
 uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
 
-/* plan_api.c: what there is for a process that runs the plan, if it takes the place of this one. */
-void dct_room_for(const dct_plan *plan, dct_mem_available *out);
+/* plan_api.c: what there is for a process whose M_max has so much for the kernel's own memory, if it takes the place of this
+ * one. */
+void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out);
 
 /* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is
  * dropped. */
@@ -158,7 +177,8 @@ void dct_progress_add(dct_progress *progress, uint64_t bytes, uint32_t worker);
 typedef struct dct_loader {
     const dct_model *model;
     const dct_plan *plan;
-    char *base;
+    const dct_bases *bases;
+    bool skip_weights;       /* they are there: another session loaded them */
     dct_pool *pool;
     char *staging;
     uint64_t staging_bytes;

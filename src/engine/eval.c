@@ -67,7 +67,7 @@ static dct_status check_logits(dctms_session *s, dct_err *err) {
     return DCT_OK;
 }
 
-dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+static dct_status advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     while (n > 0) {
         uint32_t chunk = n < s->plan->bounds.ubatch ? n : s->plan->bounds.ubatch;
         dct_status status = run_chunk(s, tokens, chunk, err);
@@ -81,6 +81,16 @@ dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32
         }
     }
     return DCT_OK;
+}
+
+dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+    dctms_group *g = s->group;
+    dct_status status = DCT_OK;
+    if (atomic_fetch_add(&g->n_running, 1) > 0 && g->layout.exclusive)
+        status = dct_fail(err, DCT_USAGE, "another model of this exclusive group is running");
+    if (status == DCT_OK) status = advance(s, tokens, n, err);
+    atomic_fetch_sub(&g->n_running, 1);
+    return status;
 }
 
 static dct_status check_context(const dctms_session *s, uint32_t n, dct_err *err) {

@@ -106,7 +106,7 @@ static uint32_t weight_of_piece(const dct_plan *plan, uint32_t *piece) {
 static dct_status load_rows(const dct_loader *l, const dct_plan_weight *pw, const dct_tensor *tensor, uint32_t piece,
                             char *staging, uint64_t *n_read, dct_err *err) {
     const dct_weight *w = &pw->w;
-    char *to = l->base + l->plan->region_offset[DCT_REGION_WEIGHTS] + pw->offset;
+    char *to = l->bases->of[DCT_REGION_WEIGHTS] + pw->offset;
     uint32_t step = rows_a_piece(w), first = piece * step, n = w->n_rows - first < step ? w->n_rows - first : step;
     uint64_t bytes = row_bytes(w);
     *n_read = n * bytes;
@@ -177,13 +177,12 @@ static dct_status fill_table(const dct_loader *l, uint32_t i, dct_err *err) {
     }
     double mscale;
     dct_rope_frequencies(t, factors, freq, &mscale);
-    dct_rope_fill((float *)(l->base + l->plan->region_offset[DCT_REGION_PERSISTENT] + l->plan->tables[i].offset), t->n_ctx,
-                  t->n_rot, freq, mscale);
+    dct_rope_fill((float *)(l->bases->of[DCT_REGION_PERSISTENT] + l->plan->tables[i].offset), t->n_ctx, t->n_rot, freq, mscale);
     return DCT_OK;
 }
 
 dct_status dct_load_all(dct_loader *l, dct_err *err) {
-    dct_status status = load_weights(l, err);
+    dct_status status = l->skip_weights ? DCT_OK : load_weights(l, err);
     for (uint32_t i = 0; status == DCT_OK && i < l->plan->n_tables; i++) status = fill_table(l, i, err);
     return status == DCT_OK ? dct_model_check_unchanged(l->model, err) : status;
 }

@@ -291,11 +291,11 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
 /* What this process holds is part of M_max already or given back before: it counts on the side of what there is, and so does all
  * that the kernel may keep for it, some of which it keeps now, or has charged ahead. Pages of files count as available by
  * themselves. No limit below M_max will do, whatever is free under it. */
-void dct_room_for(const dct_plan *plan, dct_mem_available *out) {
+void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out) {
     dct_mem_figures now;
     dct_os_mem_available(NULL, out);
     dct_os_mem_figures(&now);
-    out->available_bytes += now.rss_anon + out->charged_ahead_bytes + dct_plan_kernel_bytes(plan);
+    out->available_bytes += now.rss_anon + out->charged_ahead_bytes + kernel_bytes;
     if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
 }
 
@@ -303,7 +303,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
                               dctms_error *err) {
     dct_err why = {0};
     dct_mem_available have;
-    dct_room_for(plan->plan, &have);
+    dct_room_for(dct_plan_kernel_bytes(plan->plan), &have);
     uint64_t staging = dct_load_staging_bytes(&plan->plan->phases[0].graph, plan->plan->bounds.threads);
     dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms, staging};
     dct_status status = DCT_OK;
@@ -349,7 +349,7 @@ dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *m
 void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     const dct_plan *plan = handle->plan;
     dct_mem_available have;
-    dct_room_for(plan, &have);
+    dct_room_for(dct_plan_kernel_bytes(plan), &have);
     memset(info, 0, sizeof *info);
     info->m_max_bytes = plan->m_max_bytes;
     info->weights_bytes = plan->region_bytes[DCT_REGION_WEIGHTS];

@@ -4,7 +4,7 @@
 
 #include "compile/concurrency.h"
 #include "model/model.h"
-#include "plan/plan.h"
+#include "plan/group.h"
 
 /* Facts of this host and run that stand beside a plan and not in its file. */
 typedef struct dct_report_facts {
@@ -21,6 +21,11 @@ dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *fa
 /* {same, differences: [{section, phase, name, before, after, count}]}: what dct_plan_compare finds; a side that is not there is
  * null. */
 dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena *work, dct_text_fn *out, void *ctx, dct_err *err);
+
+/* Several plans in one reservation: {"mode", "models": [their envelopes], "envelope": {...}}. paths: a model each, "" if
+ * unknown. */
+dct_status dct_report_group_json(const dct_group *group, const char *const *paths, const dct_report_facts *facts,
+                                 dct_text_fn *out, void *ctx, dct_err *err);
 
 /* The paper's Table 1 for this plan: logical tensors, physical buffers, reduction, the clique that proves it, envelope terms. */
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);

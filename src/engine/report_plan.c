@@ -57,10 +57,10 @@ static json_t *items_array(const dct_plan *plan) {
 
 /* Where loading has its own bytes: in an item, or over what is not used yet. */
 static json_t *loading_object(const dct_plan *plan, uint64_t staging_bytes) {
-    uint64_t at = 0;
-    bool has_place = dct_plan_staging(plan, staging_bytes, &at);
+    dct_place place;
+    bool has_place = dct_plan_staging(plan, staging_bytes, &place);
     return json_pack("{s:o, s:s}", "staging_bytes", number(staging_bytes), "region",
-                     has_place ? dct_region_name(dct_plan_region_at(plan, at)) : "");
+                     has_place ? dct_region_name(place.region) : "");
 }
 
 static json_t *envelope_object(const dct_plan *plan, const dct_report_facts *facts) {
@@ -150,12 +150,8 @@ static int write_piece(const char *text, size_t n, void *ctx) {
     return 0;
 }
 
-dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
-    if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
+static dct_status write_json(json_t *all, dct_text_fn *out, void *ctx, dct_err *err) {
     sink s = {out, ctx};
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
-                            bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
-                            compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
     if (all == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for the plan as JSON");
     int failed = json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
     json_decref(all);
@@ -163,6 +159,44 @@ dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *fa
     out(ctx, "\n", 1);
     return DCT_OK;
 }
+
+dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
+    if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
+                            bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
+                            compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
+    return write_json(all, out, ctx, err);
+}
+
+static json_t *group_envelope(const dct_group *g, const dct_report_facts *facts) {
+    json_int_t free_bytes = (json_int_t)facts->available_bytes - (json_int_t)g->m_max_bytes;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o}", "m_max_bytes", number(g->m_max_bytes), "weights_bytes",
+                     number(dct_group_region_bytes(g, DCT_REGION_WEIGHTS)), "kv_bytes",
+                     number(dct_group_region_bytes(g, DCT_REGION_KV)), "persistent_bytes",
+                     number(dct_group_region_bytes(g, DCT_REGION_PERSISTENT)), "intermediate_bytes",
+                     number(dct_group_region_bytes(g, DCT_REGION_ARENA)), "runtime_bytes",
+                     number(dct_group_region_bytes(g, DCT_REGION_RUNTIME)), "m_hw_bytes", number(facts->hw_bytes), "m_free_bytes",
+                     free_bytes, "fits", free_bytes >= 0, "source", lenient_text(facts->available_source));
+}
+
+dct_status dct_report_group_json(const dct_group *g, const char *const *paths, const dct_report_facts *facts,
+                                 dct_text_fn *out, void *ctx, dct_err *err) {
+    json_t *models = json_array();
+    for (uint32_t i = 0; models != NULL && i < g->n_plans; i++) {
+        dct_report_facts own = *facts;
+        own.model_path = paths[i];
+        json_t *one = json_pack("{s:o, s:o, s:o}", "model", model_object(g->plans[i], &own), "bounds",
+                                bounds_object(&g->plans[i]->bounds), "envelope", envelope_object(g->plans[i], &own));
+        if (one == NULL || json_array_append_new(models, one) != 0) {
+            json_decref(models);
+            models = NULL;
+        }
+    }
+    json_t *all = json_pack("{s:s, s:o, s:o}", "mode", g->exclusive ? "exclusive" : "concurrent", "envelope",
+                            group_envelope(g, facts), "models", models);
+    return write_json(all, out, ctx, err);
+}
+
 
 /* ---- what differs between two plans ---- */
 

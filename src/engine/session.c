@@ -30,17 +30,17 @@ dctms_session_params dctms_session_default_params(void) {
 
 /* ---- where things lie ---- */
 
-static void *item_at(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t *bytes) {
+static void *item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes) {
     uint64_t offset;
     if (!dct_plan_find_item(plan, region, name, &offset, bytes)) return NULL;
-    return base + offset;
+    return bases->of[region] + offset;
 }
 
 /* An item of at least `need` bytes: a plan file may have been made by another version. */
-static dct_status need_item(const dct_plan *plan, char *base, dct_region region, const char *name, uint64_t need, void *out,
-                            dct_err *err) {
+static dct_status need_item(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t need,
+                            void *out, dct_err *err) {
     uint64_t bytes;
-    void *at = item_at(plan, base, region, name, &bytes);
+    void *at = item_at(plan, bases, region, name, &bytes);
     if (at == NULL || bytes < need)
         return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name,
                         (unsigned long long)bytes, (unsigned long long)need);
@@ -51,24 +51,24 @@ static dct_status need_item(const dct_plan *plan, char *base, dct_region region,
 static dct_status bind_items(dctms_session *s, dct_err *err) {
     const dct_bounds *b = &s->plan->bounds;
     void *sampler = NULL;
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab),
+    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab),
                                   &sampler, err);
     if (status == DCT_OK)
-        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token),
+        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token),
                            &s->timeline, err);
     if (status == DCT_OK)
-        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT,
+        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT,
                            ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
     if (status == DCT_OK)
-        status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token),
-                           &s->generated, err);
-    if (status == DCT_OK) status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, 0, &s->text, err);
+        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED,
+                           (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
+    if (status == DCT_OK) status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, 0, &s->text, err);
     if (status != DCT_OK) return status;
-    item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
+    item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
     dct_sampler_init(&s->sampler, sampler, s->n_vocab);
-    s->tokenizer.scratch = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
+    s->tokenizer.scratch = item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
     if (s->tokenizer.scratch == NULL) { /* over the intermediates */
-        s->tokenizer.scratch = s->base + s->plan->region_offset[DCT_REGION_ARENA];
+        s->tokenizer.scratch = s->bases.of[DCT_REGION_ARENA];
         s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
     }
     return DCT_OK;
@@ -77,44 +77,64 @@ static dct_status bind_items(dctms_session *s, dct_err *err) {
 /* ---- memory ---- */
 
 /* A system that does not tell (no /proc) is no reason to refuse. */
-static dct_status check_room(const dct_plan *plan, bool force, dct_err *err) {
+static dct_status check_room(const dct_group *layout, bool force, dct_err *err) {
     dct_mem_available have;
-    dct_room_for(plan, &have);
-    if (force || have.total_bytes == 0 || plan->m_max_bytes <= have.available_bytes) return DCT_OK;
+    dct_room_for(dct_group_kernel_bytes(layout), &have);
+    if (force || have.total_bytes == 0 || layout->m_max_bytes <= have.available_bytes) return DCT_OK;
     return dct_fail(err, DCT_NO_FIT,
                     "does not fit: needs %llu bytes (%.2f MiB, M_max), %llu bytes (%.2f MiB) are available (%s)",
-                    (unsigned long long)plan->m_max_bytes, (double)plan->m_max_bytes / 1048576,
+                    (unsigned long long)layout->m_max_bytes, (double)layout->m_max_bytes / 1048576,
                     (unsigned long long)have.available_bytes, (double)have.available_bytes / 1048576, have.source);
 }
 
-/* Weights and caches are mapped when the header is gone, so that the peak of mapped bytes is M_max as well; where the system
- * cannot map in two parts, all is mapped at once. */
-static uint64_t late_bytes(const dct_plan *plan) { return plan->region_offset[DCT_REGION_PERSISTENT]; }
+/* Weights and caches of a lone model are mapped when its header is gone, so that the peak of mapped bytes is M_max as well; where
+ * the system cannot map in two parts, all is mapped at once. So it is for several: what has not been populated takes no
+ * memory. */
+static uint64_t late_bytes(const dct_group *layout) {
+    return layout->n_plans == 1 ? layout->pieces[layout->piece_of[0][DCT_REGION_PERSISTENT]].offset : 0;
+}
 
-static dct_status reserve(const dct_plan *plan, char **base, uint64_t *hole_bytes, dct_err *err) {
-    size_t bytes = (size_t)plan->reserve_bytes;
-    *hole_bytes = late_bytes(plan);
-    *base = dct_os_free_range(bytes, HUGE_PAGE);
-    if (*base != NULL && dct_os_map_at(*base + *hole_bytes, bytes - (size_t)*hole_bytes)) return DCT_OK;
-    *hole_bytes = 0;
-    *base = dct_os_map_aligned(bytes, HUGE_PAGE);
-    if (*base != NULL) return DCT_OK;
+static dct_status reserve(dctms_group *g, dct_err *err) {
+    size_t bytes = (size_t)g->layout.reserve_bytes;
+    if (g->n_open++ > 0) return DCT_OK;
+    g->hole_bytes = late_bytes(&g->layout);
+    g->base = g->hole_bytes > 0 ? dct_os_free_range(bytes, HUGE_PAGE) : NULL;
+    if (g->base != NULL && dct_os_map_at(g->base + g->hole_bytes, bytes - (size_t)g->hole_bytes)) return DCT_OK;
+    g->hole_bytes = 0;
+    g->base = dct_os_map_aligned(bytes, HUGE_PAGE);
+    if (g->base != NULL) return DCT_OK;
+    g->n_open = 0;
     return dct_os_fail_map("the reservation", bytes, err);
 }
 
-static void release(const dct_plan *plan, char *base, uint64_t hole_bytes) {
-    dct_os_unmap(base + hole_bytes, (size_t)(plan->reserve_bytes - hole_bytes));
+/* The last one gives everything back. */
+static void release(dctms_group *g) {
+    if (--g->n_open > 0) return;
+    dct_os_unmap(g->base + g->hole_bytes, (size_t)(g->layout.reserve_bytes - g->hole_bytes));
+    g->base = NULL;
+    memset(g->is_filled, 0, g->layout.n_pieces * sizeof *g->is_filled);
 }
 
-static dct_status reserve_late(dctms_session *s, dct_err *err) {
-    if (s->hole_bytes != 0 && !dct_os_map_at(s->base, (size_t)s->hole_bytes)) {
+static dct_status reserve_late(dctms_group *g, dct_err *err) {
+    if (g->hole_bytes != 0 && !dct_os_map_at(g->base, (size_t)g->hole_bytes)) {
         char what[64];
-        snprintf(what, sizeof what, "the weights in a reservation of %.1f MiB", (double)s->plan->reserve_bytes / 1048576);
-        return dct_os_fail_map(what, s->hole_bytes, err);
+        snprintf(what, sizeof what, "the weights in a reservation of %.1f MiB", (double)g->layout.reserve_bytes / 1048576);
+        return dct_os_fail_map(what, g->hole_bytes, err);
     }
-    s->hole_bytes = 0;
-    (void)dct_os_want_huge_pages(s->base, (size_t)s->plan->reserve_bytes);
+    g->hole_bytes = 0;
+    (void)dct_os_want_huge_pages(g->base, (size_t)g->layout.reserve_bytes);
     return DCT_OK;
+}
+
+static uint32_t piece_of(const dctms_session *s, dct_region region) {
+    return s->group->layout.piece_of[s->handle->member][region];
+}
+
+static dct_bases bases_of(const dctms_group *g, uint32_t member) {
+    dct_bases bases;
+    const uint32_t *piece = g->layout.piece_of[member];
+    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) bases.of[r] = g->base + g->layout.pieces[piece[r]].offset;
+    return bases;
 }
 
 typedef struct populate_run {
@@ -149,9 +169,11 @@ static bool is_populated(dct_region r, bool is_dynamic) { return !is_dynamic || 
 
 static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_progress *progress, dct_err *err) {
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
-        if (!is_populated(r, is_dynamic)) continue;
-        dct_status status = populate(s->pool, s->base + s->plan->region_offset[r], s->plan->region_bytes[r], progress, err);
+        if (!is_populated(r, is_dynamic) || s->group->is_filled[piece_of(s, r)]) continue;
+        dct_status status = populate(s->pool, s->bases.of[r], s->group->layout.pieces[piece_of(s, r)].bytes, progress, err);
         if (status != DCT_OK) return status;
+        dct_os_settle_pages(s->bases.of[r], (size_t)s->group->layout.pieces[piece_of(s, r)].bytes);
+        s->group->is_filled[piece_of(s, r)] = r != DCT_REGION_WEIGHTS; /* those must be loaded too */
     }
     return DCT_OK;
 }
@@ -190,7 +212,7 @@ static void find_end_tokens(dctms_session *s) {
 static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err *err) {
     dctms_conversation *c = &s->conversation;
     uint32_t n_input = s->plan->bounds.n_input, n = dct_conversation_messages(n_input);
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION,
+    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION,
                                   dct_conversation_bytes(n_input, longest), &c->messages, err);
     if (status != DCT_OK) return status;
     c->n_messages = n;
@@ -202,7 +224,7 @@ static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err 
 static dct_status open_text(dctms_session *s, opening *o, dct_err *err) {
     const dct_model *model = &o->model->model;
     uint64_t bytes;
-    void *at = item_at(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
+    void *at = item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
     if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
     o->blamed = model->path;
     dct_status status = dct_tokenizer_build(model, at, bytes, &s->tokenizer.tables, err);
@@ -218,7 +240,7 @@ static dct_status open_text(dctms_session *s, opening *o, dct_err *err) {
     bool found;
     status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
     if (status != DCT_OK || !found || jinja.len == 0) return status;
-    status = need_item(s->plan, s->base, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
+    status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
     if (status != DCT_OK) return status;
     memcpy(s->jinja, jinja.ptr, jinja.len);
     s->jinja_bytes = jinja.len;
@@ -239,9 +261,9 @@ static void drop_header(dctms_model *m) {
 static dct_status start_workers(dctms_session *s, dct_err *err) {
     uint32_t n = s->plan->bounds.threads;
     void *stacks = NULL, *memory = NULL;
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
+    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
     if (status == DCT_OK && n > 1)
-        status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks,
+        status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks,
                            err);
     if (status != DCT_OK) return status;
     return dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &s->pool, err);
@@ -249,18 +271,22 @@ static dct_status start_workers(dctms_session *s, dct_err *err) {
 
 static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     dct_loader *l = &o->loader;
-    uint64_t offset;
-    if (!dct_plan_staging(s->plan, l->staging_bytes, &offset))
+    dct_place place;
+    bool *is_loaded = &s->group->is_filled[piece_of(s, DCT_REGION_WEIGHTS)];
+    if (!dct_plan_staging(s->plan, l->staging_bytes, &place))
         return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging",
                         (unsigned long long)l->staging_bytes);
-    l->staging = s->base + offset;
-    l->base = s->base;
+    l->staging = s->bases.of[place.region] + place.offset;
+    l->bases = &s->bases;
+    l->skip_weights = *is_loaded;
     l->pool = s->pool;
     l->progress = &o->progress;
     o->blamed = o->model->model.path;
     dct_status status = dct_load_all(l, err);
-    if (status == DCT_OK) o->blamed = s->handle->path;
-    return status;
+    if (status != DCT_OK) return status;
+    *is_loaded = true;
+    o->blamed = s->handle->path;
+    return DCT_OK;
 }
 
 /* One token through each phase, so that every code and data page was used once; then the caches are as new. */
@@ -273,7 +299,7 @@ static dct_status rehearse(dctms_session *s, dct_err *err) {
     s->n_past = 0;
     s->logits = NULL;
     if (s->dynamic == NULL)
-        memset(s->base + s->plan->region_offset[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]);
+        memset(s->bases.of[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]);
     return status;
 }
 
@@ -281,10 +307,10 @@ static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
     if (o->params.alloc == DCTMS_ALLOC_DYNAMIC) return dct_dynamic_open(s, o->traced, s->plan->n_phases, err);
     void *memory = NULL;
     for (uint32_t r = DCT_REGION_KV; r <= DCT_REGION_ARENA; r++) /* the staging lay in one of the two */
-        if (r != DCT_REGION_PERSISTENT) memset(s->base + s->plan->region_offset[r], 0, (size_t)s->plan->region_bytes[r]);
-    dct_status status = need_item(s->plan, s->base, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
+        if (r != DCT_REGION_PERSISTENT) memset(s->bases.of[r], 0, (size_t)s->plan->region_bytes[r]);
+    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
     if (status != DCT_OK) return status;
-    return dct_exec_init(memory, s->checked, s->base, dct_kernels_best(), s->pool, &s->exec, err);
+    return dct_exec_init(memory, s->checked, &s->bases, dct_kernels_best(), s->pool, &s->exec, err);
 }
 
 /* From the traces, which go before anything is loaded. The phases have the same weights. */
@@ -301,9 +327,10 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
     dct_mem_figures now;
     dct_os_populate_process(DCT_MAIN_STACK);
     dct_os_mem_figures(&now);
+    const dct_group *layout = &s->group->layout;
     uint64_t resident = now.rss_anon + now.rss_file;
-    uint64_t outside = resident > s->plan->reserve_bytes ? resident - s->plan->reserve_bytes : 0;
-    uint64_t allowed = s->plan->outside_bytes - dct_plan_kernel_bytes(s->plan);
+    uint64_t outside = resident > layout->reserve_bytes ? resident - layout->reserve_bytes : 0;
+    uint64_t allowed = layout->outside_bytes - dct_group_kernel_bytes(layout);
     if (!CAN_COUNT || outside <= allowed) return DCT_OK;
     return dct_fail(err, DCT_NO_FIT, "program, libraries, heap and stack take %.2f MiB, M_max has room for %.2f MiB of them",
                     (double)outside / 1048576, (double)allowed / 1048576);
@@ -321,11 +348,10 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     measure_staging(s->plan, o);
     drop_header(o->model);
     dct_arena_deinit(&o->work);
-    status = reserve_late(s, err);
+    status = reserve_late(s->group, err);
     if (status == DCT_OK) status = start_workers(s, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
-    if (status == DCT_OK) dct_os_settle_pages(s->base, (size_t)s->plan->reserve_bytes);
-    if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->base, (size_t)s->plan->reserve_bytes, err);
+    if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->group->base, (size_t)s->group->layout.reserve_bytes, err);
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
     if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
@@ -340,35 +366,38 @@ static void close_session(dctms_session *s) {
     if (s->pool != NULL) dct_pool_stop(s->pool);
     if (s->dynamic != NULL) dct_dynamic_close(s->dynamic);
     dct_arena_deinit(&s->keep);
-    dctms_plan *handle = s->handle;
-    release(handle->plan, s->base, s->hole_bytes); /* the session with it */
-    dctms_plan_free(handle);
+    dctms_group *group = s->group;
+    release(group); /* the session may go with it */
+    dctms_group_free(group);
 }
 
-static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **out, dct_err *err) {
+/* The group is held by the caller, and in the end by the session. */
+static dct_status open_session(opening *o, dctms_group *group, uint32_t member, dctms_session **out, dct_err *err) {
     dct_arena keep;
     dct_arena_init(&keep, 0);
-    const dct_plan *plan = handle->plan;
+    const dct_plan *plan = group->members[member].plan;
     dct_checked_plan *checked = NULL;
     dct_defect defect;
-    char *base = NULL;
-    uint64_t hole_bytes = 0;
+    dct_bases bases;
     void *at = NULL;
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
     dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, &checked, &defect, err);
-    if (status == DCT_OK) status = check_room(plan, o->params.force, err);
-    if (status == DCT_OK) status = reserve(plan, &base, &hole_bytes, err);
+    if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
+    if (status == DCT_OK) status = check_room(&group->layout, o->params.force, err);
+    if (status == DCT_OK) status = reserve(group, err);
     if (status != DCT_OK) goto fail_keep;
-    status = need_item(plan, base, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
+    bases = bases_of(group, member);
+    status = need_item(plan, &bases, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
     if (status != DCT_OK) goto fail_reservation;
 
     dctms_session *s = at;
-    atomic_fetch_add(&handle->owners, 1);
-    s->handle = handle;
+    memset(s, 0, sizeof *s); /* another session may have lain there */
+    atomic_fetch_add(&group->owners, 1);
+    s->group = group;
+    s->handle = &group->members[member];
     s->plan = plan;
     s->keep = keep;
-    s->base = base;
-    s->hole_bytes = hole_bytes;
+    s->bases = bases;
     s->checked = checked;
     s->n_vocab = o->model->hp.n_vocab;
     s->pending = DCT_NO_TOKEN;
@@ -382,7 +411,7 @@ static dct_status open_session(opening *o, dctms_plan *handle, dctms_session **o
     return DCT_OK;
 
 fail_reservation:
-    release(plan, base, hole_bytes);
+    release(group);
 fail_keep:
     dct_arena_deinit(&keep);
     return status;
@@ -408,7 +437,11 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     o.loader.plan = plan->plan;
     o.blamed = plan->path;
     begin_progress(plan->plan, &o);
-    status = open_session(&o, (dctms_plan *)(uintptr_t)plan, session, &why); /* only its count of owners changes */
+    dctms_group *group = plan->group;
+    if (group == NULL) status = dct_group_of_one(plan, &group, &why);
+    else atomic_fetch_add(&group->owners, 1);
+    if (status == DCT_OK) status = open_session(&o, group, plan->member, session, &why);
+    dctms_group_free(group);
     dct_arena_deinit(&o.late);
     dct_arena_deinit(&o.work);
     return dct_give_of_file(status, o.blamed, &why, err);
@@ -438,7 +471,7 @@ void dctms_session_memory(const dctms_session *s, dctms_memory *out) {
     dct_mem_figures now;
     dct_os_mem_figures(&now);
     memset(out, 0, sizeof *out);
-    out->m_max_bytes = s->plan->m_max_bytes;
+    out->m_max_bytes = s->group->layout.m_max_bytes;
     out->vm_hwm_bytes = now.vm_hwm;
     out->vm_peak_bytes = now.vm_peak;
     out->vm_size_bytes = now.vm_size;

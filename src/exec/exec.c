@@ -26,7 +26,7 @@ typedef struct exec_phase {
 
 struct dct_exec {
     const dct_plan *plan;
-    char *reservation;
+    dct_bases bases;
     dct_pool *pool;
     uint64_t n_waits;
     exec_phase phases[DCT_PLAN_MAX_PHASES];
@@ -54,7 +54,8 @@ static void *take(char **from, uint64_t bytes) {
 
 static void *value_address(const dct_exec *exec, const dct_phase *phase, dct_value_id id) {
     if (id == DCT_NONE) return NULL;
-    return exec->reservation + dct_plan_value_offset(exec->plan, phase, id);
+    dct_place place = dct_plan_value_place(phase, id);
+    return exec->bases.of[place.region] + place.offset;
 }
 
 static void bind_ops(dct_exec *exec, exec_phase *ep, const dct_kernels *kernels) {
@@ -87,7 +88,7 @@ static void find_last_steps(exec_phase *ep) {
     }
 }
 
-dct_status dct_exec_init(void *memory, const dct_checked_plan *checked, void *reservation, const dct_kernels *kernels,
+dct_status dct_exec_init(void *memory, const dct_checked_plan *checked, const dct_bases *bases, const dct_kernels *kernels,
                          dct_pool *pool, dct_exec **out, dct_err *err) {
     const dct_plan *plan = dct_checked_plan_get(checked);
     if (plan->bounds.threads != dct_pool_workers(pool))
@@ -97,7 +98,7 @@ dct_status dct_exec_init(void *memory, const dct_checked_plan *checked, void *re
     char *free_memory = memory;
     dct_exec *exec = take(&free_memory, sizeof *exec);
     exec->plan = plan;
-    exec->reservation = reservation;
+    exec->bases = *bases;
     exec->pool = pool;
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         exec_phase *ep = &exec->phases[i];

@@ -29,8 +29,8 @@ uint32_t dct_pool_workers(const dct_pool *pool);
 /* Loading and other work outside plans: fn(ctx, piece, worker) for every piece in [0, n_pieces), claimed by the workers. */
 void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t worker), void *ctx, uint32_t n_pieces);
 
-/* `reservation` is the base of the plan's reservation; `kernels` the table to use. */
-dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, void *reservation, const dct_kernels *kernels,
+/* `kernels` is the table to use. */
+dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, const dct_bases *bases, const dct_kernels *kernels,
                          dct_pool *pool, dct_exec **out, dct_err *err) DCT_MUST_CHECK;
 
 /* Runs one phase on n rows (1..rows) standing at positions pos0..pos0+n-1 of the caches. Inputs (ids, pos) must be in their

@@ -15,15 +15,15 @@ const char *dct_region_name(dct_region region) {
     return "?";
 }
 
-bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *reserve_offset, uint64_t *bytes) {
+bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes) {
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
         if (item->region != region || item->outside || strcmp(item->name, name) != 0) continue;
-        *reserve_offset = plan->region_offset[region] + item->offset;
+        *offset = item->offset;
         *bytes = item->bytes;
         return true;
     }
-    *reserve_offset = *bytes = 0;
+    *offset = *bytes = 0;
     return false;
 }
 
@@ -41,20 +41,11 @@ dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {
     return id;
 }
 
-uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id) {
-    const dct_place *place = &phase->places[dct_plan_root(phase, id)];
-    return plan->region_offset[place->region] + place->offset;
-}
+dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id) { return phase->places[dct_plan_root(phase, id)]; }
 
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     uint64_t bytes = plan->region_bytes[region];
     return region == DCT_REGION_RUNTIME ? bytes + plan->outside_bytes : bytes;
-}
-
-dct_region dct_plan_region_at(const dct_plan *plan, uint64_t reserve_offset) {
-    int r = 0; /* an empty region begins where the next does: the last one that begins at or before it */
-    while (r + 1 < DCT_REGION_COUNT && plan->region_offset[r + 1] <= reserve_offset) r++;
-    return (dct_region)r;
 }
 
 dct_backing dct_item_backing(const dct_item *item) {
@@ -75,13 +66,14 @@ uint64_t dct_plan_kernel_bytes(const dct_plan *plan) {
     return 0;
 }
 
-bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset) {
+bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, dct_place *place) {
     uint64_t item_bytes;
-    if (dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, reserve_offset, &item_bytes)) return bytes <= item_bytes;
+    *place = (dct_place){.region = DCT_REGION_RUNTIME};
+    if (dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, &place->offset, &item_bytes)) return bytes <= item_bytes;
     static const dct_region unused_while_loading[] = {DCT_REGION_KV, DCT_REGION_ARENA};
     for (uint32_t i = 0; i < 2; i++) {
         dct_region region = unused_while_loading[i];
-        *reserve_offset = plan->region_offset[region];
+        *place = (dct_place){.region = region};
         if (bytes <= plan->region_bytes[region]) return true;
     }
     return false;

@@ -30,6 +30,7 @@ enum {
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
 #define DCT_ITEM_PROGRAM "program image and libraries" /* runtime, outside */
 #define DCT_ITEM_KERNEL "kernel: page tables and stacks" /* runtime, outside */
+#define DCT_ITEM_RECORD "plan record"                    /* runtime, outside */
 
 typedef enum dct_region {
     DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_PERSISTENT, DCT_REGION_ARENA, DCT_REGION_RUNTIME, DCT_REGION_COUNT
@@ -129,14 +130,15 @@ typedef struct dct_plan {
     double est_ms_per_token, roofline_ms_per_token;
 } dct_plan;
 
-/* The item of that name in that region and inside the reservation: 0 bytes and false when there is none. Names of weights come
- * from files, so the region is part of what is asked; the verifier sees to it that a region has no name twice. */
-bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *reserve_offset, uint64_t *bytes);
+/* The item of that name in that region and inside the reservation, from the region's begin: 0 bytes and false when there is none.
+ * Names of weights come from files, so the region is part of what is asked; the verifier sees to it that a region has no name
+ * twice. */
+bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
 
-/* Offset in the reservation of a value of a phase (aliases resolved). */
-uint64_t dct_plan_value_offset(const dct_plan *plan, const dct_phase *phase, dct_value_id id);
+/* Where a value of a phase lies (aliases resolved). */
+dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id);
 
 /* The value whose bytes `id` takes in the end. */
 dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id);
@@ -169,10 +171,7 @@ uint64_t dct_plan_kernel_bytes(const dct_plan *plan);
 
 /* Where `bytes` of load-time staging may lie: the staging item if there is one, else kv or arena, which are unused while weights
  * are loaded. False when no such range is large enough. */
-bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, uint64_t *reserve_offset);
-
-/* The region that a byte of the reservation lies in. */
-dct_region dct_plan_region_at(const dct_plan *plan, uint64_t reserve_offset);
+bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, dct_place *place);
 
 /* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
 dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err);

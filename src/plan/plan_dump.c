@@ -58,14 +58,15 @@ static void put_fits(const dct_text *t, const dct_plan *plan, const dct_plan_roo
 
 /* Sums by what pages are, for people who know a process by RssAnon and RssFile; and where the load has its own bytes. */
 static void put_memory(const dct_text *t, const dct_plan *plan, uint64_t staging_bytes) {
-    uint64_t sums[3] = {0, 0, 0}, at;
+    uint64_t sums[3] = {0, 0, 0};
+    dct_place place;
     for (uint32_t i = 0; i < plan->n_items; i++) sums[dct_item_backing(&plan->items[i])] += plan->items[i].bytes;
     dct_text_put(t, "memory   %.2f MiB anonymous, of which --mlock pins %.2f MiB; %.2f MiB of files; %.2f MiB the kernel's\n",
                  dct_mib(sums[DCT_BACKING_ANONYMOUS]), dct_mib(plan->reserve_bytes), dct_mib(sums[DCT_BACKING_FILE]),
                  dct_mib(sums[DCT_BACKING_KERNEL]));
-    if (staging_bytes == 0 || !dct_plan_staging(plan, staging_bytes, &at)) return;
+    if (staging_bytes == 0 || !dct_plan_staging(plan, staging_bytes, &place)) return;
     dct_text_put(t, "loading  %.2f MiB of staging, in %s: its peak is M_max as well\n", dct_mib(staging_bytes),
-                 dct_region_name(dct_plan_region_at(plan, at)));
+                 dct_region_name(place.region));
 }
 
 static void put_phases(const dct_text *t, const dct_plan *plan) {

@@ -7,7 +7,7 @@
 #define DCT_VERIFY_VERIFY_H
 
 #include "model/hparams.h"
-#include "plan/plan.h"
+#include "plan/group.h"
 
 #define DCT_DEFECT_LIST(X)                                                                                    \
     X(NONE, "no defect")                                                                                      \
@@ -51,6 +51,10 @@ const dct_plan *dct_checked_plan_get(const dct_checked_plan *checked);
 dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced,
                       uint32_t n_traced, dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect,
                       dct_err *err) DCT_MUST_CHECK;
+
+/* Plans that passed one by one, in one reservation: each region has its piece, none shares bytes that it must not, M_max covers
+ * all. DCT_BAD_FILE says what does not. */
+dct_status dct_verify_group(const dct_group *group, dct_err *err) DCT_MUST_CHECK;
 
 /* A plan file on its own, without the model: all but the comparisons with model and trace. */
 dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;

@@ -143,20 +143,21 @@ static void extras_and_staging_are_items(void **state) {
     params.staging_bytes = 64 * 1024;
     dct_plan *plan = compile_ok(&params, &arena);
     check_envelope(plan);
-    uint64_t offset, bytes, in_region = plan->region_offset[DCT_REGION_KV];
+    uint64_t offset, bytes;
+    dct_place staging;
     assert_true(dct_plan_find_item(plan, DCT_REGION_RUNTIME, "stacks", &offset, &bytes));
-    assert_int_equal(offset, plan->region_offset[DCT_REGION_RUNTIME]);
+    assert_int_equal(offset, 0);
     assert_int_equal(plan->outside_bytes, 12345);
     assert_int_equal(item_bytes(plan, DCT_REGION_PERSISTENT, "sampler"), 128); /* whole lines */
     assert_false(dct_plan_find_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, &offset, &bytes));
-    assert_true(dct_plan_staging(plan, params.staging_bytes, &offset)); /* it lies over the caches */
-    assert_int_equal(offset, in_region);
+    assert_true(dct_plan_staging(plan, params.staging_bytes, &staging)); /* it lies over the caches */
+    assert_true(staging.region == DCT_REGION_KV && staging.offset == 0);
     params.staging_bytes = UINT64_C(512) << 20;
     plan = compile_ok(&params, &arena);
     check_envelope(plan);
     assert_int_equal(item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING), params.staging_bytes);
-    assert_true(dct_plan_staging(plan, params.staging_bytes, &offset));
-    assert_true(offset > plan->region_offset[DCT_REGION_RUNTIME]);
+    assert_true(dct_plan_staging(plan, params.staging_bytes, &staging));
+    assert_true(staging.region == DCT_REGION_RUNTIME && staging.offset > 0);
     dct_arena_deinit(&arena);
     subject_close(&s);
 }
@@ -250,7 +251,7 @@ static void items_are_found_in_their_region(void **state) {
     uint64_t offset, bytes;
     assert_true(dct_plan_find_item(plan, DCT_REGION_PERSISTENT, "sampler", &offset, &bytes));
     assert_int_equal(bytes, 128);
-    assert_true(offset >= plan->region_offset[DCT_REGION_PERSISTENT]);
+    assert_true(offset + bytes <= plan->region_bytes[DCT_REGION_PERSISTENT]);
     assert_false(dct_plan_find_item(plan, DCT_REGION_RUNTIME, "heap", &offset, &bytes)); /* it has no place */
     dct_arena_deinit(&arena);
     subject_close(&s);

@@ -53,6 +53,7 @@ typedef struct world {
     dct_plan plan;
     dct_checked_plan checked;
     char *base;
+    dct_bases bases;
     dct_value_id first, last;
     uint32_t n_workers;
     void *pool_memory, *stacks, *exec_memory;
@@ -138,7 +139,8 @@ static void build(world *w, uint32_t n_workers) {
     w->stacks = aligned_alloc(4096, (size_t)MAX_WORKERS * DCT_WORKER_STACK);
     assert_int_equal(dct_pool_start(w->pool_memory, n_workers, w->stacks, DCT_WORKER_STACK, &w->pool, &err), DCT_OK);
     w->exec_memory = aligned_alloc(64, dct_exec_bytes(&w->plan));
-    assert_int_equal(dct_exec_init(w->exec_memory, &w->checked, w->base, &slow_kernels, w->pool, &w->exec, &err), DCT_OK);
+    w->bases.of[DCT_REGION_ARENA] = w->base;
+    assert_int_equal(dct_exec_init(w->exec_memory, &w->checked, &w->bases, &slow_kernels, w->pool, &w->exec, &err), DCT_OK);
     float *weights = dct_exec_value(w->exec, DCT_PHASE_DECODE, weight);
     for (uint32_t c = 0; c < COLS; c++) weights[c] = 0.5f;
 }
@@ -185,7 +187,7 @@ static void a_pool_of_another_size_is_refused(void **state) {
     dct_err err;
     dct_exec *exec = NULL;
     w.plan.bounds.threads = 3;
-    assert_int_equal(dct_exec_init(w.exec_memory, &w.checked, w.base, &slow_kernels, w.pool, &exec, &err), DCT_BUG);
+    assert_int_equal(dct_exec_init(w.exec_memory, &w.checked, &w.bases, &slow_kernels, w.pool, &exec, &err), DCT_BUG);
     assert_null(exec);
     drop(&w);
 }

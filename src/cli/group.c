@@ -1,0 +1,92 @@
+/* Several models in one process: `plan A B ...` says what they cost together, `run A B ... -p TEXT` has each answer in turn. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+static int check_flags(const cli_options *o) {
+    if (o->model != NULL) return cli_usage("several models: name them all as arguments, without -m");
+    if (o->n_args < 2) return cli_usage("--exclusive and --concurrent are about several models: name them as arguments");
+    if (o->exclusive == o->concurrent)
+        return cli_usage("several models: say --exclusive (one runs at a time) or --concurrent (any may run at any time)");
+    if (o->output != NULL || o->svg != NULL || o->html != NULL || o->text || o->paper || o->plan_file != NULL)
+        return cli_usage("several models are shown as a table or with --json; plan one for the rest");
+    if (o->budget_ctx != 0) return cli_usage("--budget-ctx chooses the context of one model");
+    if (o->alloc != NULL && strcmp(o->alloc, "planned") != 0)
+        return cli_usage("several models are planned, not --alloc %s", o->alloc);
+    return 0;
+}
+
+/* The plan of one model; its header is gone before the next is read. */
+static dctms_status plan_one(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
+    dctms_model *model;
+    dctms_status status = dctms_model_open(path, &model, err);
+    if (status != DCTMS_OK) return status;
+    status = dctms_plan_compile(model, params, plan, err);
+    if (status == DCTMS_OK) cli_warn_context(model, *plan, NULL);
+    dctms_model_free(model);
+    return status;
+}
+
+/* A budget is for all together. */
+static int check_budget(const dctms_group *group, uint64_t budget) {
+    dctms_group_info info;
+    dctms_group_get_info(group, &info);
+    if (budget == 0 || info.m_max_bytes <= budget) return 0;
+    dct_err err;
+    dct_fail(&err, DCT_NO_FIT,
+             "needs %.2f MiB together (M_max), the budget is %.2f MiB; a smaller -c or -ub, or --exclusive, takes less",
+             (double)info.m_max_bytes / 1048576, (double)budget / 1048576);
+    return cli_fail_err(&err);
+}
+
+int cli_make_group(const cli_options *o, dctms_group **group) {
+    dctms_plan_params params;
+    dctms_plan *plans[CLI_MAX_ARGS] = {NULL};
+    dctms_error err;
+    *group = NULL;
+    int code = check_flags(o);
+    if (code != 0) return code;
+    if (!cli_plan_params(o, &params)) return DCT_USAGE;
+    params.memory_budget = 0;
+    dctms_status status = DCTMS_OK;
+    for (uint32_t i = 0; i < o->n_args && status == DCTMS_OK; i++) status = plan_one(o->args[i], &params, &plans[i], &err);
+    if (status == DCTMS_OK)
+        status = dctms_group_make((const dctms_plan *const *)plans, o->n_args, o->exclusive ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT,
+                                  group, &err);
+    for (uint32_t i = 0; i < o->n_args; i++) dctms_plan_free(plans[i]);
+    if (status != DCTMS_OK) return cli_fail(&err);
+    code = check_budget(*group, o->memory_budget);
+    if (code != 0) dctms_group_free(*group);
+    return code;
+}
+
+int cli_plan_group(const cli_options *o) {
+    dctms_group *group;
+    dctms_error err;
+    int code = cli_make_group(o, &group);
+    if (code != 0) return code;
+    dctms_plan_format format = o->json ? DCTMS_PLAN_JSON : DCTMS_PLAN_TABLE;
+    if (dctms_group_print(group, format, cli_out, NULL, &err) != DCTMS_OK) code = cli_fail(&err);
+    dctms_group_free(group);
+    return code;
+}
+
+/* The last one to be opened finds the process as it will be. */
+int cli_open_group(const cli_options *o, const dctms_session_params *params, dctms_session *sessions[CLI_MAX_ARGS]) {
+    dctms_group *group;
+    dctms_error err;
+    int code = cli_make_group(o, &group);
+    for (uint32_t i = 0; code == 0 && i < o->n_args; i++) {
+        dctms_model *model;
+        dctms_session_params own = *params;
+        own.whole_process = params->whole_process && i + 1 == o->n_args;
+        dctms_status status = dctms_model_open(o->args[i], &model, &err);
+        if (status == DCTMS_OK) {
+            status = dctms_session_open(model, dctms_group_member(group, i), &own, &sessions[i], &err);
+            dctms_model_free(model);
+        }
+        if (status != DCTMS_OK) code = cli_fail(&err);
+    }
+    dctms_group_free(group); /* the sessions hold it */
+    return code;
+}

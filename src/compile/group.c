@@ -1,0 +1,72 @@
+/* compile/group: lays several plans out in one reservation (plan/group.h shows how). Region after region, and in each plan after
+ * plan; each piece is whole pages, as the regions are.
+ */
+#include "plan/group.h"
+
+#include <string.h>
+
+#include "base/size.h"
+
+/* The earlier plan whose piece this one may have as well, or its own number. */
+static uint32_t host_of(const dct_group *g, uint32_t plan, dct_region region) {
+    if (region == DCT_REGION_ARENA && g->exclusive) return 0;
+    for (uint32_t i = 0; region == DCT_REGION_WEIGHTS && i < plan; i++) {
+        if (dct_plan_same_weights(g->plans[i], g->plans[plan])) return i;
+    }
+    return plan;
+}
+
+/* The arena that all share is as large as the largest. */
+static uint64_t piece_bytes(const dct_group *g, uint32_t plan, dct_region region) {
+    uint64_t bytes = g->plans[plan]->region_bytes[region];
+    for (uint32_t i = 0; region == DCT_REGION_ARENA && g->exclusive && i < g->n_plans; i++) {
+        if (g->plans[i]->region_bytes[region] > bytes) bytes = g->plans[i]->region_bytes[region];
+    }
+    return bytes;
+}
+
+/* Of the items of this name in all plans the first of the largest ones counts, but for what every plan has for itself. */
+static bool counts(const dct_group *g, uint32_t plan, const dct_item *item) {
+    if (dct_item_is_own(item)) return true;
+    for (uint32_t i = 0; i < g->n_plans; i++) {
+        for (uint32_t k = 0; k < g->plans[i]->n_items; k++) {
+            const dct_item *other = &g->plans[i]->items[k];
+            if (!other->outside || strcmp(other->name, item->name) != 0) continue;
+            if (other->bytes > item->bytes || (other->bytes == item->bytes && i < plan)) return false;
+        }
+    }
+    return true;
+}
+
+static bool add_outside(dct_group *g, uint32_t plan) {
+    for (uint32_t k = 0; k < g->plans[plan]->n_items; k++) {
+        const dct_item *item = &g->plans[plan]->items[k];
+        if (!item->outside || !counts(g, plan, item)) continue;
+        if (!dct_add_u64(g->outside_bytes, item->bytes, &g->outside_bytes)) return false;
+    }
+    return true;
+}
+
+dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,
+                         dct_err *err) {
+    dct_group g = {.n_plans = n, .plans = plans, .exclusive = exclusive};
+    bool fits = true;
+    g.pieces = dct_arena_array(arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g.pieces);
+    g.piece_of = dct_arena_array(arena, n, sizeof *g.piece_of);
+    if (g.pieces == NULL || g.piece_of == NULL) return dct_fail_memory(err, arena, "the layout of several models");
+    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) {
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t host = host_of(&g, i, (dct_region)r);
+            g.piece_of[i][r] = host == i ? g.n_pieces : g.piece_of[host][r];
+            if (host != i) continue;
+            dct_piece *piece = &g.pieces[g.n_pieces++];
+            *piece = (dct_piece){g.reserve_bytes, piece_bytes(&g, i, (dct_region)r)};
+            fits = fits && dct_add_u64(g.reserve_bytes, piece->bytes, &g.reserve_bytes);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) fits = fits && add_outside(&g, i);
+    fits = fits && dct_add_u64(g.reserve_bytes, g.outside_bytes, &g.m_max_bytes);
+    if (!fits) return dct_fail(err, DCT_NO_FIT, "the envelope of %u models does not fit in 64 bits", n);
+    *out = g;
+    return DCT_OK;
+}

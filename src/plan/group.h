@@ -1,0 +1,50 @@
+/* plan/group: several plans in one reservation.
+ *
+ *   piece     bytes of the reservation that one region of one plan occupies, or several: the weights of one file are there once,
+ *             and intermediates of models that never run at the same time lie over each other
+ *
+ *       weights A | weights B | kv A | kv B | persistent A | persistent B | arena A and B | runtime A | runtime B
+ *
+ * A plan alone is a group of one, and its pieces are its regions where the plan has them. The plans are not changed: what moves
+ * is where their regions begin.
+ */
+#ifndef DCT_PLAN_GROUP_H
+#define DCT_PLAN_GROUP_H
+
+#include "plan/plan.h"
+
+typedef struct dct_piece { uint64_t offset, bytes; } dct_piece;
+
+typedef struct dct_group {
+    uint32_t n_plans, n_pieces;
+    const dct_plan *const *plans;
+    bool exclusive;      /* no two of the plans run at the same time */
+    dct_piece *pieces;   /* in the order of their offsets, without gaps */
+    uint32_t (*piece_of)[DCT_REGION_COUNT]; /* a plan, a region */
+    uint64_t reserve_bytes, outside_bytes, m_max_bytes;
+} dct_group;
+
+/* Where each region of a plan lies in memory. */
+typedef struct dct_bases { char *of[DCT_REGION_COUNT]; } dct_bases;
+
+/* Whether the two hold the same packed weights in the same places: then these need to be there once. */
+bool dct_plan_same_weights(const dct_plan *a, const dct_plan *b);
+
+/* Items outside the reservation belong to the process and to all its plans together, but for those that each plan has for
+ * itself. */
+bool dct_item_is_own(const dct_item *item);
+
+/* dct_plan_kernel_bytes of all plans. */
+uint64_t dct_group_kernel_bytes(const dct_group *g);
+
+/* Of all plans, what they share counted once; what lies outside the reservation is runtime's. */
+uint64_t dct_group_region_bytes(const dct_group *g, dct_region region);
+
+/* The envelope of each plan and of all together. */
+void dct_group_dump_table(const dct_group *g, const dct_plan_room *room, dct_text_fn *out, void *ctx);
+
+/* compile/group.c: lays the plans out; everything lies in the arena, the list of plans stays the caller's. */
+dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,
+                         dct_err *err) DCT_MUST_CHECK;
+
+#endif

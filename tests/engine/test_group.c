@@ -1,0 +1,290 @@
+/* Several models in one reservation: the same answers as alone, an envelope that adds up and holds, and a verifier that sees when it does not. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+
+#define MODELS DCT_SOURCE_DIR "/models/tiny-vl/"
+
+enum { N = 2, STEPS = 24, CTX = 192 };
+static const char *const paths[N] = {MODELS "tiny-vl-f16.gguf", MODELS "tiny-draft-f16.gguf"};
+static const char *const prompts[N] = {"The red square is left of", "One two three"};
+
+static dctms_model *model_of(const char *path) {
+    dctms_model *model;
+    dctms_error err;
+    if (dctms_model_open(path, &model, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    return model;
+}
+
+static dctms_plan *plan_of(const char *path, uint32_t n_ctx) {
+    dctms_plan *plan;
+    dctms_error err;
+    dctms_model *model = model_of(path);
+    dctms_plan_params params = dctms_plan_default_params();
+    params.n_ctx = n_ctx;
+    params.n_output = 64;
+    params.threads = 2;
+    if (dctms_plan_compile(model, &params, &plan, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    dctms_model_free(model);
+    return plan;
+}
+
+static dctms_session *open_on(const char *path, const dctms_plan *plan) {
+    dctms_session *session;
+    dctms_error err;
+    dctms_model *model = model_of(path);
+    if (dctms_session_open(model, plan, NULL, &session, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    dctms_model_free(model);
+    return session;
+}
+
+static dctms_group *group_of(const char *const files[N], const uint32_t ctx[N], dctms_group_mode mode) {
+    dctms_plan *plans[N];
+    dctms_group *group;
+    dctms_error err;
+    for (uint32_t i = 0; i < N; i++) plans[i] = plan_of(files[i], ctx[i]);
+    if (dctms_group_make((const dctms_plan *const *)plans, N, mode, &group, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    for (uint32_t i = 0; i < N; i++) dctms_plan_free(plans[i]); /* the group holds them */
+    return group;
+}
+
+static const uint32_t same_ctx[N] = {CTX, CTX};
+
+static void prompt(dctms_session *s, uint32_t i) {
+    dctms_error err;
+    if (dctms_session_prompt(s, prompts[i], strlen(prompts[i]), false, &err) != DCTMS_OK) fail_msg("%s", err.message);
+}
+
+/* The token with the largest logit, and on to the next. */
+static dctms_token step(dctms_session *s) {
+    dctms_error err;
+    const float *logits = dctms_session_logits(s);
+    dctms_token best = 0;
+    for (uint32_t t = 1; t < dctms_session_n_vocab(s); t++)
+        if (logits[t] > logits[best]) best = t;
+    if (dctms_session_step(s, best, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    return best;
+}
+
+static void run_alone(uint32_t i, dctms_token out[STEPS]) {
+    dctms_plan *plan = plan_of(paths[i], CTX);
+    dctms_session *s = open_on(paths[i], plan);
+    prompt(s, i);
+    for (uint32_t k = 0; k < STEPS; k++) out[k] = step(s);
+    dctms_session_free(s);
+    dctms_plan_free(plan);
+}
+
+static void alternating_models_answer_as_alone(void **state) {
+    (void)state;
+    static const dctms_group_mode modes[] = {DCTMS_CONCURRENT, DCTMS_EXCLUSIVE};
+    dctms_token alone[N][STEPS];
+    for (uint32_t i = 0; i < N; i++) run_alone(i, alone[i]);
+    for (size_t m = 0; m < 2; m++) {
+        dctms_group *group = group_of(paths, same_ctx, modes[m]);
+        dctms_session *s[N];
+        for (uint32_t i = 0; i < N; i++) s[i] = open_on(paths[i], dctms_group_member(group, i));
+        dctms_group_free(group); /* the sessions hold it */
+        for (uint32_t i = 0; i < N; i++) prompt(s[i], i);
+        for (uint32_t k = 0; k < STEPS; k++)
+            for (uint32_t i = 0; i < N; i++) assert_int_equal(step(s[i]), alone[i][k]);
+        for (uint32_t i = 0; i < N; i++) dctms_session_free(s[i]);
+    }
+}
+
+/* One that was closed can be opened again beside the other, whose answer goes on. */
+static void a_member_can_be_opened_again(void **state) {
+    (void)state;
+    dctms_token alone[N][STEPS];
+    for (uint32_t i = 0; i < N; i++) run_alone(i, alone[i]);
+    dctms_group *group = group_of(paths, same_ctx, DCTMS_EXCLUSIVE);
+    dctms_session *stays = open_on(paths[0], dctms_group_member(group, 0));
+    prompt(stays, 0);
+    for (uint32_t k = 0; k < STEPS; k++) {
+        dctms_session *comes = k % 8 == 0 ? open_on(paths[1], dctms_group_member(group, 1)) : NULL;
+        if (comes != NULL) prompt(comes, 1);
+        for (uint32_t j = 0; comes != NULL && j < 3; j++) assert_int_equal(step(comes), alone[1][j]);
+        assert_int_equal(step(stays), alone[0][k]);
+        dctms_session_free(comes);
+    }
+    dctms_session_free(stays);
+    dctms_group_free(group);
+}
+
+static uint64_t arena_of(const dctms_group *g, uint32_t i) { return g->layout.plans[i]->region_bytes[DCT_REGION_ARENA]; }
+
+static void the_envelope_adds_up(void **state) {
+    (void)state;
+    dctms_group *groups[2] = {group_of(paths, same_ctx, DCTMS_CONCURRENT), group_of(paths, same_ctx, DCTMS_EXCLUSIVE)};
+    dctms_group_info info[2];
+    for (size_t m = 0; m < 2; m++) {
+        dctms_group_get_info(groups[m], &info[m]);
+        assert_int_equal(info[m].m_max_bytes, info[m].reserve_bytes + info[m].outside_bytes);
+        assert_true(info[m].m_max_bytes < info[m].alone_bytes);
+    }
+    uint64_t a = arena_of(groups[0], 0), b = arena_of(groups[0], 1), smaller = a < b ? a : b;
+    assert_int_equal(info[0].arena_bytes, a + b);
+    assert_int_equal(info[1].arena_bytes, a + b - smaller);
+    assert_int_equal(info[0].m_max_bytes - info[1].m_max_bytes, smaller);
+    uint64_t reserve = 0;
+    for (uint32_t i = 0; i < N; i++) reserve += groups[0]->layout.plans[i]->reserve_bytes;
+    assert_int_equal(info[0].reserve_bytes, reserve);
+    for (size_t m = 0; m < 2; m++) dctms_group_free(groups[m]);
+}
+
+/* Two contexts on one file: its weights are there once, and are read once. */
+static void weights_of_one_file_are_there_once(void **state) {
+    (void)state;
+    static const char *const twice[N] = {MODELS "tiny-vl-f16.gguf", MODELS "tiny-vl-f16.gguf"};
+    static const uint32_t ctx[N] = {CTX, 2 * CTX};
+    dctms_token alone[STEPS];
+    run_alone(0, alone);
+    dctms_group *group = group_of(twice, ctx, DCTMS_CONCURRENT);
+    uint64_t weights = group->layout.plans[0]->region_bytes[DCT_REGION_WEIGHTS];
+    assert_int_equal(dct_group_region_bytes(&group->layout, DCT_REGION_WEIGHTS), weights);
+    dctms_session *s[N];
+    for (uint32_t i = 0; i < N; i++) s[i] = open_on(twice[i], dctms_group_member(group, i));
+    assert_ptr_equal(s[0]->bases.of[DCT_REGION_WEIGHTS], s[1]->bases.of[DCT_REGION_WEIGHTS]);
+    for (uint32_t i = 0; i < N; i++) prompt(s[i], 0);
+    for (uint32_t k = 0; k < STEPS; k++)
+        for (uint32_t i = 0; i < N; i++) assert_int_equal(step(s[i]), alone[k]);
+    dctms_session_free(s[0]); /* the weights stay */
+    dctms_error err;
+    assert_int_equal(dctms_session_rewind(s[1], 0, &err), DCTMS_OK);
+    prompt(s[1], 0);
+    for (uint32_t k = 0; k < STEPS; k++) assert_int_equal(step(s[1]), alone[k]);
+    dctms_session_free(s[1]);
+    dctms_group_free(group);
+}
+
+static void an_exclusive_group_runs_one_at_a_time(void **state) {
+    (void)state;
+    for (int exclusive = 0; exclusive < 2; exclusive++) {
+        dctms_group *group = group_of(paths, same_ctx, exclusive ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT);
+        dctms_session *s = open_on(paths[0], dctms_group_member(group, 0));
+        dctms_error err;
+        prompt(s, 0);
+        atomic_store(&group->n_running, 1); /* as if the other were in the middle of a step */
+        dctms_status status = dctms_session_step(s, 1, &err);
+        assert_int_equal(status, exclusive ? DCTMS_USAGE : DCTMS_OK);
+        if (exclusive) assert_non_null(strstr(err.message, "another model"));
+        atomic_store(&group->n_running, 0);
+        assert_int_equal(dctms_session_step(s, 1, &err), DCTMS_OK);
+        dctms_session_free(s);
+        dctms_group_free(group);
+    }
+}
+
+/* Each damage is seen by the verifier, which names what is wrong. */
+static void damaged_layouts_are_refused(void **state) {
+    (void)state;
+    dctms_group *group = group_of(paths, same_ctx, DCTMS_EXCLUSIVE);
+    dct_group *g = &group->layout;
+    dct_err err;
+    assert_int_equal(dct_verify_group(g, &err), DCT_OK);
+
+    const dct_group whole = *g;
+    dct_piece pieces[N * DCT_REGION_COUNT];
+    memcpy(pieces, g->pieces, g->n_pieces * sizeof *pieces);
+    uint32_t places[N][DCT_REGION_COUNT];
+    memcpy(places, g->piece_of, sizeof places);
+#define DAMAGE(change, part) \
+    do { \
+        change; \
+        assert_int_equal(dct_verify_group(g, &err), DCT_BAD_FILE); \
+        if (strstr(err.message, part) == NULL) fail_msg("%s: not '%s'", err.message, part); \
+        *g = whole; \
+        memcpy(g->pieces, pieces, g->n_pieces * sizeof *pieces); \
+        memcpy(g->piece_of, places, sizeof places); \
+        assert_int_equal(dct_verify_group(g, &err), DCT_OK); \
+    } while (0)
+    for (uint32_t i = 1; i < g->n_pieces; i++) DAMAGE(g->pieces[i].offset -= DCT_PLAN_PAGE, "share bytes");
+    for (uint32_t i = 0; i < g->n_pieces; i++) DAMAGE(g->pieces[i].bytes -= DCT_PLAN_PAGE, "no piece");
+    DAMAGE(g->pieces[2].offset += 64, "no piece");
+    DAMAGE(g->reserve_bytes -= 1, "no piece");
+    DAMAGE(g->piece_of[1][DCT_REGION_KV] = 1000, "no piece");
+    DAMAGE(g->piece_of[1][DCT_REGION_WEIGHTS] = g->piece_of[0][DCT_REGION_WEIGHTS], "weights of model 1 and weights of model 0");
+    DAMAGE(g->piece_of[1][DCT_REGION_KV] = g->piece_of[0][DCT_REGION_WEIGHTS], "share bytes");
+    DAMAGE(g->exclusive = false, "intermediate of model 1 and intermediate of model 0");
+    DAMAGE(g->m_max_bytes -= 1, "M_max");
+    DAMAGE(g->outside_bytes -= 1; g->m_max_bytes -= 1, "M_max");
+#undef DAMAGE
+    dctms_group_free(group);
+}
+
+static void senseless_groups_are_refused(void **state) {
+    (void)state;
+    dctms_group *group = group_of(paths, same_ctx, DCTMS_EXCLUSIVE), *other = NULL;
+    const dctms_plan *member = dctms_group_member(group, 0);
+    dctms_error err;
+    assert_int_equal(dctms_group_make(&member, 1, DCTMS_CONCURRENT, &other, &err), DCTMS_USAGE);
+    assert_int_equal(dctms_group_make(&member, 0, DCTMS_CONCURRENT, &other, &err), DCTMS_USAGE);
+    assert_null(dctms_group_member(group, N));
+    assert_null(other);
+    dctms_group_free(group);
+}
+
+#if !defined(DCT_SANITIZED) && defined(__linux__)
+/* In a process of its own: what it may hold, and what it held at most. */
+static int be_child(const char *mode) {
+    dctms_group *group = group_of(paths, same_ctx, strcmp(mode, "exclusive") == 0 ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT);
+    dctms_session *s[N];
+    dctms_memory memory;
+    for (uint32_t i = 0; i < N; i++) s[i] = open_on(paths[i], dctms_group_member(group, i));
+    for (uint32_t i = 0; i < N; i++) prompt(s[i], i);
+    for (uint32_t k = 0; k < STEPS; k++)
+        for (uint32_t i = 0; i < N; i++) step(s[i]);
+    dctms_session_memory(s[0], &memory);
+    printf("%llu %llu\n", (unsigned long long)(memory.m_max_bytes - dct_group_kernel_bytes(&group->layout)),
+           (unsigned long long)memory.vm_hwm_bytes);
+    return 0;
+}
+
+static void the_process_keeps_within_its_envelope(void **state) {
+    (void)state;
+    static const char *const modes[] = {"concurrent", "exclusive"};
+    for (size_t m = 0; m < 2; m++) {
+        char command[600], line[128] = "";
+        unsigned long long m_max = 0, observed = 0;
+        snprintf(command, sizeof command, "%s/test_group %s", DCT_BINARY_DIR, modes[m]);
+        FILE *child = popen(command, "r");
+        assert_non_null(child);
+        assert_non_null(fgets(line, sizeof line, child));
+        assert_int_equal(pclose(child), 0);
+        assert_int_equal(sscanf(line, "%llu %llu", &m_max, &observed), 2);
+        assert_true(observed <= m_max);
+        assert_true(observed + ((unsigned long long)6 << 20) > m_max); /* no padding: what outside items hold in reserve */
+    }
+}
+#endif
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alternating_models_answer_as_alone),
+        cmocka_unit_test(a_member_can_be_opened_again),
+        cmocka_unit_test(the_envelope_adds_up),
+        cmocka_unit_test(weights_of_one_file_are_there_once),
+        cmocka_unit_test(an_exclusive_group_runs_one_at_a_time),
+        cmocka_unit_test(damaged_layouts_are_refused),
+        cmocka_unit_test(senseless_groups_are_refused),
+#if !defined(DCT_SANITIZED) && defined(__linux__)
+        cmocka_unit_test(the_process_keeps_within_its_envelope),
+#endif
+    };
+#if !defined(DCT_SANITIZED) && defined(__linux__)
+    if (argc == 2) return be_child(argv[1]);
+#endif
+    (void)argc;
+    (void)argv;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
