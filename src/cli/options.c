@@ -442,5 +442,6 @@ void cli_help(const char *verb) {
                  r->long_name, r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
         cli_print("  %-34s %s\n", left, r->help);
     }
+    if (bit == V_PROTOCOL) cli_print("\n  Without -c and -n: 1280 and 256, the paper's bounds.\n");
     if (bit == V_SYNTH) cli_print("\n  NAME is one of %s.\n  TYPE is one of %s.\n", dct_synth_names(), dct_synth_mix_names());
 }

@@ -1,0 +1,177 @@
+/* Records of protocol: what is written is read back, a file that was cut off anywhere opens with the lines that are whole, and a line
+ * that is not ours is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "tools/protocol.h"
+
+#define PATH DCT_BINARY_DIR "/test_protocol_calls.csv"
+#define HEADING "run,stress,system,prompt,repetition,n_prompt,n_predicted,latency_ms,peak_rss_bytes,vm_hwm_bytes\n"
+#define CHECK(call)                                   \
+    do {                                              \
+        dct_status status_ = (call);                  \
+        if (status_ != DCT_OK) fail_msg("%s", err.message); \
+    } while (0)
+
+static dct_err err;
+
+static const dct_call samples[] = {
+    {{1, DCT_STRESS_NONE, DCT_PLANNED}, 0, 1, 40, 256, 1234.567891, 1048576, 2097152},
+    {{100, DCT_STRESS_IO, DCT_LLAMA_CPP}, 49, 1000, 1020, 1, 0.001, 0, UINT64_MAX},
+    {{2, DCT_STRESS_MEMORY, DCT_DYNAMIC}, 10, 7, 115, 256, 99999999.5, 1, 1},
+};
+enum { N_SAMPLES = sizeof samples / sizeof *samples };
+
+static void write_file(const char *text, size_t n) {
+    FILE *f = fopen(PATH, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static size_t read_file(char *text, size_t size) {
+    FILE *f = fopen(PATH, "r");
+    assert_non_null(f);
+    size_t n = fread(text, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+static void expect_same(const dct_call *a, const dct_call *b) {
+    assert_true(a->key.run == b->key.run && a->key.stress == b->key.stress && a->key.system == b->key.system);
+    assert_true(a->prompt == b->prompt && a->repetition == b->repetition);
+    assert_true(a->n_prompt == b->n_prompt && a->n_predicted == b->n_predicted);
+    assert_true(a->latency_ms > b->latency_ms - 1e-6 && a->latency_ms < b->latency_ms + 1e-6);
+    assert_true(a->peak_rss == b->peak_rss && a->vm_hwm == b->vm_hwm);
+}
+
+static void append_samples(const char *path, dct_calls_file *file) {
+    CHECK(dct_calls_open(file, path, &err));
+    for (int i = 0; i < N_SAMPLES; i++) CHECK(dct_calls_append(file, &samples[i], &err));
+}
+
+static void expect_calls(const dct_calls_file *file, uint32_t n_wanted) {
+    dct_arena arena;
+    dct_call *calls;
+    uint32_t n;
+    dct_arena_init(&arena, 0);
+    CHECK(dct_calls_load(file, &arena, &calls, &n, &err));
+    assert_int_equal(n, n_wanted);
+    for (uint32_t i = 0; i < n; i++) expect_same(&calls[i], &samples[i]);
+    dct_arena_deinit(&arena);
+}
+
+static void calls_are_read_back(void **state) {
+    (void)state;
+    dct_calls_file file;
+    append_samples(NULL, &file); /* without a name */
+    expect_calls(&file, N_SAMPLES);
+    dct_calls_close(&file);
+    unlink(PATH);
+    append_samples(PATH, &file);
+    dct_calls_close(&file);
+    CHECK(dct_calls_open(&file, PATH, &err)); /* opened again it goes on */
+    expect_calls(&file, N_SAMPLES);
+    dct_calls_file second;
+    assert_int_equal(dct_calls_open(&second, PATH, &err), DCT_SYSTEM); /* one process writes */
+    assert_non_null(strstr(err.message, "another process is writing it"));
+    dct_calls_close(&file);
+}
+
+/* Cut within the heading it is not ours, but for the empty file; behind it, every whole line counts, and writing goes on. */
+static void every_cut_leaves_whole_lines(void **state) {
+    (void)state;
+    static char whole[4096], after[4096];
+    dct_calls_file file;
+    unlink(PATH);
+    append_samples(PATH, &file);
+    dct_calls_close(&file);
+    size_t n = read_file(whole, sizeof whole), n_heading = strlen(HEADING);
+    for (size_t cut = 0; cut <= n; cut++) {
+        uint32_t n_lines = 0;
+        for (size_t i = n_heading; i < cut; i++) n_lines += whole[i] == '\n';
+        write_file(whole, cut);
+        CHECK(dct_calls_open(&file, PATH, &err)); /* a heading that is cut off is a torn line like another */
+        expect_calls(&file, n_lines);
+        for (uint32_t i = n_lines; i < N_SAMPLES; i++) CHECK(dct_calls_append(&file, &samples[i], &err));
+        dct_calls_close(&file);
+        assert_int_equal(read_file(after, sizeof after), n);
+        assert_memory_equal(after, whole, n);
+    }
+}
+
+static void foreign_lines_are_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "", "1", "0,none,planned,0,1,40,4,1.5,1,1", "101,none,planned,0,1,40,4,1.5,1,1", "1,noise,planned,0,1,40,4,1.5,1,1",
+        "1,none,plan,0,1,40,4,1.5,1,1", "1,none,planned,50,1,40,4,1.5,1,1", "1,none,planned,0,0,40,4,1.5,1,1",
+        "1,none,planned,0,1001,40,4,1.5,1,1", "1,none,planned,0,1,0,4,1.5,1,1", "1,none,planned,0,1,40,0,1.5,1,1",
+        "1,none,planned,0,1,40,4,0,1,1", "1,none,planned,0,1,40,4,-1,1,1", "1,none,planned,0,1,40,4,nan,1,1",
+        "1,none,planned,0,1,40,4,1e300,1,1", "1,none,planned,0,1,40,4,1.5,1", "1,none,planned,0,1,40,4,1.5,1,1,",
+        "1,none,planned,0,1,40,4,1.5,1,x", "1,none,planned,0,1,40,4,1.5,1,18446744073709551616", "1,none,planned,0,1,+40,4,1.5,1,1",
+        "1,none,planned,0,1,4294967296,4,1.5,1,1", " 1,none,planned,0,1,40,4,1.5,1,1",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[512];
+        dct_calls_file file;
+        dct_arena arena;
+        dct_call *calls;
+        uint32_t n;
+        dct_arena_init(&arena, 0);
+        snprintf(text, sizeof text, HEADING "1,none,planned,0,1,40,4,1.5,1,1\n%s\n", lines[i]);
+        write_file(text, strlen(text));
+        CHECK(dct_calls_open(&file, PATH, &err));
+        if (dct_calls_load(&file, &arena, &calls, &n, &err) != DCT_BAD_FILE) fail_msg("'%s' was taken", lines[i]);
+        assert_int_equal(err.offset, strlen(HEADING) + strlen("1,none,planned,0,1,40,4,1.5,1,1\n"));
+        dct_calls_close(&file);
+        dct_arena_deinit(&arena);
+    }
+    static char junk[2048];
+    dct_calls_file file;
+    memset(junk, 'x', sizeof junk);
+    write_file(junk, sizeof junk);
+    assert_int_equal(dct_calls_open(&file, PATH, &err), DCT_BAD_FILE);
+    char kept[sizeof junk]; /* a file that is not ours is left alone */
+    assert_int_equal(read_file(kept, sizeof kept), sizeof junk);
+}
+
+/* A sample that says nothing new is left out, but for the last. */
+static void series_keep_what_changes(void **state) {
+    (void)state;
+    const dct_rss_sample series[] = {{0, 10}, {10, 10}, {20, 10}, {30, 12}, {40, 12}, {50, 12}};
+    static const double wanted_ms[] = {0, 30, 50};
+    dct_calls_file file;
+    dct_arena arena;
+    dct_rss_record *records;
+    uint32_t n;
+    dct_arena_init(&arena, 0);
+    CHECK(dct_rss_open(&file, NULL, &err));
+    CHECK(dct_rss_append(&file, &samples[1], series, 6, &err));
+    CHECK(dct_rss_append(&file, &samples[0], series, 0, &err));
+    CHECK(dct_rss_load(&file, &arena, &records, &n, &err));
+    assert_int_equal(n, 3);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(records[i].sample.ms == wanted_ms[i] && records[i].sample.bytes == (i == 0 ? 10 : 12));
+        assert_true(records[i].key.run == 100 && records[i].key.system == DCT_LLAMA_CPP && records[i].prompt == 49);
+    }
+    dct_calls_close(&file);
+    dct_arena_deinit(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_read_back),
+        cmocka_unit_test(every_cut_leaves_whole_lines),
+        cmocka_unit_test(foreign_lines_are_refused),
+        cmocka_unit_test(series_keep_what_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
