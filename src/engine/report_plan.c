@@ -218,7 +218,6 @@ static void count_difference(void *ctx, const dct_difference *d) {
 
 dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena *work, dct_text_fn *out, void *ctx,
                                 dct_err *err) {
-    sink s = {out, ctx};
     bool same;
     size_t n = 0;
     json_t *list = json_array();
@@ -227,10 +226,8 @@ dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena 
     if (status == DCT_OK) status = dct_plan_compare(a, b, work, add_difference, list, err);
     if (status == DCT_OK && json_array_size(list) != n) status = dct_fail(err, DCT_SYSTEM, "no memory for a difference as JSON");
     json_t *all = json_pack("{s:b, s:o}", "same", status == DCT_OK && same, "differences", list);
-    if (status == DCT_OK && json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0)
-        status = dct_fail(err, DCT_SYSTEM, "a difference could not be written as JSON");
+    if (status == DCT_OK) return write_json(all, out, ctx, err);
     json_decref(all);
-    if (status == DCT_OK) out(ctx, "\n", 1);
     return status;
 }
 
