@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 DCTMS := build/release/dctms
 
-.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare types speed shared bench page clean
+.PHONY: all deps demo test test-aarch64 asan ubsan tsan clang fuzz floors install accuracy compare types speed shared interleave bench page clean
 
 all: build-release
 
@@ -63,6 +63,10 @@ shared: build-release
 # The page of plan --html in a headless Chromium, where there is one: make page MODEL=a.gguf FLAGS="-c 1280 -n 256"
 page: build-release
 	@scripts/check-page.sh $(DCTMS) $(MODEL) $(FLAGS)
+
+# All 100,000 random schedules of tests/verify/test_interleave.c (docs/PACKING.md); `make test` runs a slice of them.
+interleave: build-ci
+	@DCTMS_CASES=100000 build/ci/test_interleave
 
 bench: build-release
 	@$(DCTMS) bench

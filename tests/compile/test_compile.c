@@ -100,6 +100,35 @@ static void qwen_1_5b_meets_the_promise(void **state) {
     subject_close(&s);
 }
 
+/* Every family in the shapes of Qwen2.5 1.5B and 7B, whatever the number of workers: packed to the load, and at most six waits a
+ * layer for a token. Times are not for a test: docs/PLANS.md has them. */
+static void every_family_is_optimal_at_real_sizes(void **state) {
+    (void)state;
+    static const char *const families[] = {"llama", "qwen2", "qwen2vl", "qwen3", "gemma2", "gemma3", "phi3"};
+    static const uint32_t workers[] = {1, 2, 4, 8, 16};
+    for (size_t i = 0; i < 2 * sizeof families / sizeof *families; i++) {
+        const shape *of = i % 2 == 0 ? &QWEN_1_5B : &QWEN_7B;
+        gguf_tiny model = gguf_tiny_default(families[i / 2], DCT_TYPE_Q4_0);
+        model.header_only = true;
+        model.embd_type = DCT_TYPE_Q6_K;
+        model.n_layer = of->n_layer, model.n_embd = of->n_embd, model.n_head = of->n_head, model.n_head_kv = of->n_head_kv;
+        model.head_dim = of->head_dim, model.n_ff = of->n_ff, model.n_vocab = of->n_vocab, model.n_ctx = 32768;
+        subject s;
+        gguf_build_tiny(&s.build, &model);
+        subject_open(&s);
+        for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+            dct_arena arena;
+            dct_arena_init(&arena, 0);
+            dct_compile_params params = params_of(&s, 1280, 256, 512, workers[w]);
+            const dct_plan *plan = compile_ok(&params, &arena);
+            for (uint32_t p = 0; p < plan->n_phases; p++) assert_true(plan->phases[p].cert.optimal);
+            assert_true(dct_plan_phase(plan, DCT_PHASE_DECODE)->n_waits <= 6 * of->n_layer);
+            dct_arena_deinit(&arena);
+        }
+        subject_close(&s);
+    }
+}
+
 static void one_worker_needs_no_waits(void **state) {
     (void)state;
     subject s;
@@ -331,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family_compiles_twice_to_the_same_bytes),
         cmocka_unit_test(qwen_1_5b_meets_the_promise),
+        cmocka_unit_test(every_family_is_optimal_at_real_sizes),
         cmocka_unit_test(one_worker_needs_no_waits),
         cmocka_unit_test(positions_beyond_the_bound_are_an_item),
         cmocka_unit_test(extras_and_staging_are_items),

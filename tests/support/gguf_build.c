@@ -169,6 +169,13 @@ void gguf_build_info(gguf_build *b, const char *name, uint32_t n_dims, const uin
     b->n_tensors++;
 }
 
+void gguf_build_absent(gguf_build *b, const char *name, dct_dtype type, uint32_t n_dims, const uint64_t *ne) {
+    uint64_t bytes = dct_dtype_block_bytes(type);
+    for (uint32_t i = 0; i < n_dims; i++) bytes *= i == 0 ? ne[0] / dct_dtype_block_elems(type) : ne[i];
+    gguf_build_info(b, name, n_dims, ne, dct_dtype_ggml_id(type), b->absent_bytes);
+    b->absent_bytes += (bytes + b->alignment - 1) / b->alignment * b->alignment;
+}
+
 /* Describes the tensor and returns its place in the data section, zeroed. */
 static uint8_t *add_tensor(gguf_build *b, const char *name, dct_dtype type, uint32_t n_dims, const uint64_t *ne, uint64_t *n_blocks) {
     uint64_t elems = 1;

@@ -36,6 +36,7 @@ typedef struct gguf_build {
     uint32_t alignment;         /* of the data section and of each tensor; 32. Write general.alignment yourself when you change it */
     uint64_t n_meta, n_tensors; /* what the header will say: counted by the calls below, may be overwritten */
     gguf_bytes meta, infos, data, image;
+    uint64_t absent_bytes;      /* of tensors that are described and not there */
 } gguf_build;
 
 void gguf_build_init(gguf_build *b, uint32_t version, bool big_endian);
@@ -69,6 +70,9 @@ void gguf_build_random(gguf_build *b, const char *name, dct_dtype type, uint32_t
 /* Only a description, with whatever numbers; no data is added. */
 void gguf_build_info(gguf_build *b, const char *name, uint32_t n_dims, const uint64_t *ne, uint32_t ggml_type, uint64_t offset);
 
+/* A description as of a file that is cut off before its data. Not beside tensors that have some. */
+void gguf_build_absent(gguf_build *b, const char *name, dct_dtype type, uint32_t n_dims, const uint64_t *ne);
+
 /* The whole file; stays valid until the next call on b. */
 const uint8_t *gguf_build_image(gguf_build *b, size_t *n);
 /* Bytes of the image before the data section (padding included). */
@@ -88,6 +92,7 @@ typedef struct gguf_tiny {
     bool rope_freqs;    /* rope_freqs.weight */
     uint32_t version;
     bool big_endian;
+    bool header_only;   /* tensors are described and have no data, so that they may have any size */
 } gguf_tiny;
 
 /* Two layers of 256 (every type's block fits), 4 heads on 2, head_dim 64, n_ff 512, 320 tokens; 256 byte tokens, a few merges, and

@@ -186,12 +186,17 @@ static void tokenizer(gguf_build *b, const gguf_tiny *t) {
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
+static void tensor(gguf_build *b, const gguf_tiny *t, const char *name, dct_dtype type, uint32_t n_dims, const uint64_t *ne, float mean, float sigma) {
+    if (t->header_only) gguf_build_absent(b, name, type, n_dims, ne);
+    else gguf_build_random(b, name, type, n_dims, ne, t->seed, mean, sigma);
+}
+
 static void matrix(gguf_build *b, const gguf_tiny *t, const char *name, dct_dtype type, uint32_t in, uint32_t out, float sigma) {
-    gguf_build_random(b, name, type, 2, (uint64_t[]){in, out}, t->seed, 0, sigma);
+    tensor(b, t, name, type, 2, (uint64_t[]){in, out}, 0, sigma);
 }
 
 static void vector(gguf_build *b, const gguf_tiny *t, const char *name, uint32_t n, float mean, float sigma) {
-    gguf_build_random(b, name, DCT_TYPE_F32, 1, (uint64_t[]){n}, t->seed, mean, sigma);
+    tensor(b, t, name, DCT_TYPE_F32, 1, (uint64_t[]){n}, mean, sigma);
 }
 
 typedef struct layer {
