@@ -64,7 +64,7 @@ typedef struct bench_times {
 } bench_times;
 
 /* Fills all but ns and n, which are given; `tokens` in each repetition. Sorts the steps. */
-void bench_summarise(bench_times *times, uint32_t tokens, float *step_ms, uint32_t n_steps);
+void bench_summarise(bench_times *times, uint32_t tokens, double *step_ms, uint32_t n_steps);
 
 typedef enum bench_format { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_format;
 

@@ -10,13 +10,13 @@
 #include "base/hash.h"
 #include "cli/bench.h"
 
-enum { MAX_STEPS = 65536 }; /* times that are kept: repetitions that no longer fit count for means only */
+enum { MAX_STEPS = 32768 }; /* times that are kept: repetitions that no longer fit count for means only */
 
 typedef struct bench_run {
     dctms_session *session;
     const bench_job *job;
     dctms_token *prompt;
-    float *step_ms;   /* of the repetitions of one test, in order */
+    double *step_ms;  /* of the repetitions of one test, in order */
     uint64_t n_waits; /* of the steps of the last repetition */
 } bench_run;
 
@@ -28,7 +28,7 @@ static dctms_status eval_prompt(const bench_run *run, uint32_t n, dctms_error *e
 
 /* The answer of a test. The time of each token goes to `steps` unless that is NULL; that of all of them, without the rewinding,
  * is added to *ns. */
-static dctms_status eval_answer(bench_run *run, const bench_test *t, float *steps, uint64_t *ns, dctms_error *err) {
+static dctms_status eval_answer(bench_run *run, const bench_test *t, double *steps, uint64_t *ns, dctms_error *err) {
     dctms_session *s = run->session;
     uint32_t depth = dctms_session_n_tokens(s), n_vocab = dctms_session_n_vocab(s);
     uint64_t waits = dctms_session_waits(s);
@@ -37,7 +37,7 @@ static dctms_status eval_answer(bench_run *run, const bench_test *t, float *step
         uint64_t begin = dct_os_now_ns();
         status = dctms_session_step(s, token_at(depth + i, n_vocab), err);
         uint64_t took = dct_os_now_ns() - begin;
-        if (steps != NULL) steps[i] = (float)((double)took * 1e-6);
+        if (steps != NULL) steps[i] = (double)took * 1e-6;
         *ns += took;
         if (status == DCTMS_OK && t->steady) status = dctms_session_rewind(s, depth, err);
     }
@@ -46,7 +46,7 @@ static dctms_status eval_answer(bench_run *run, const bench_test *t, float *step
 }
 
 /* One repetition; the timeline is at the setup's depth before and after. */
-static dctms_status run_once(bench_run *run, const bench_test *t, float *steps, double *ns, dctms_error *err) {
+static dctms_status run_once(bench_run *run, const bench_test *t, double *steps, double *ns, dctms_error *err) {
     uint64_t begin = dct_os_now_ns();
     dctms_status status = eval_prompt(run, t->n_prompt, err);
     uint64_t took = dct_os_now_ns() - begin;

@@ -2,7 +2,7 @@
  *
  *   protocol_prompts.c   the workload
  *   protocol_calls.c     records of calls in a file that only grows
- *   protocol_stats.c     mean, sigma, coefficient of variation, bootstrap
+ *   protocol_stats.c     mean, sigma, order, coefficient of variation, bootstrap
  *   protocol_rows.c      what the calls of one system say, of all runs or of one
  *   protocol_tables.c    tables in the paper's form
  *   protocol_charts.c    latency a call; RSS against M_max
@@ -96,6 +96,9 @@ typedef struct dct_spread {
 
 double dct_stats_mean(const double *x, uint32_t n);
 double dct_stats_sigma(const double *x, uint32_t n); /* of a sample: over n - 1; 0 for one value */
+
+/* Ascending, in place: a heapsort of our own, since the C library's may ask for memory and the process may be sealed. */
+void dct_stats_sort(double *x, uint32_t n);
 
 /* The mean of the cells' coefficients of variation. */
 double dct_stats_mean_cv(const dct_sample *cells, uint32_t n);

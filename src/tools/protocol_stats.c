@@ -75,8 +75,9 @@ static drawn draw_cells(const dct_sample *cells, uint32_t n, dice *d) {
     return sum;
 }
 
-/* ---- percentiles ---- */
+/* ---- order ---- */
 
+/* Lets x[root] sink in the heap x[0..n). */
 static void sift(double *x, uint32_t root, uint32_t n) {
     double value = x[root];
     for (uint32_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
@@ -88,8 +89,7 @@ static void sift(double *x, uint32_t root, uint32_t n) {
     x[root] = value;
 }
 
-/* A heapsort of our own: the library's may ask for memory. */
-static void sort(double *x, uint32_t n) {
+void dct_stats_sort(double *x, uint32_t n) {
     for (uint32_t i = n / 2; i-- > 0;) sift(x, i, n);
     for (uint32_t end = n; end-- > 1;) {
         double largest = x[0];
@@ -100,7 +100,7 @@ static void sort(double *x, uint32_t n) {
 }
 
 static dct_spread interval_of(double *replicates) {
-    sort(replicates, REPLICATES);
+    dct_stats_sort(replicates, REPLICATES);
     return (dct_spread){replicates[LOW_RANK], replicates[HIGH_RANK]};
 }
 

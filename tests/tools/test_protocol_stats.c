@@ -78,6 +78,19 @@ static void a_seed_is_an_interval(void **state) {
     assert_true(a.low != other.low || a.high != other.high);
 }
 
+static void numbers_are_sorted(void **state) {
+    (void)state;
+    double x[50];
+    for (uint32_t n = 0; n <= 50; n++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++) sum += x[i] = (double)(dct_hash_mix(n * 100 + i) % 20); /* with ties */
+        dct_stats_sort(x, n);
+        for (uint32_t i = 0; i < n; i++) sum -= x[i];
+        assert_true(sum == 0);
+        for (uint32_t i = 1; i < n; i++) assert_true(x[i - 1] <= x[i]);
+    }
+}
+
 /* ---- coverage ---- */
 
 enum { TRIALS = 200, CELLS = 15, VALUES = 10 };
@@ -135,6 +148,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_vary_has_no_width),
         cmocka_unit_test(a_pair_has_the_ends_that_enumeration_gives),
         cmocka_unit_test(a_seed_is_an_interval),
+        cmocka_unit_test(numbers_are_sorted),
         cmocka_unit_test(intervals_hold_the_truth_as_often_as_they_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
