@@ -80,6 +80,17 @@ static uint64_t least_height(const dct_pack_item *items, uint32_t n, const uint6
     return best;
 }
 
+/* The answer, from an arena of its own; `nodes` 0 is the default. */
+static dct_pack_result pack(dct_pack_item *items, uint32_t n, const uint64_t *matrix, uint64_t nodes) {
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_pack_result r;
+    dct_err err;
+    if (dct_pack(items, n, matrix, &(dct_pack_params){.nodes = nodes}, &arena, &r, &err) != DCT_OK) fail_msg("%s", err.message);
+    dct_arena_deinit(&arena);
+    return r;
+}
+
 static uint32_t random_items(dct_pack_item *items, uint32_t max, uint32_t times, uint32_t sizes) {
     uint32_t n = 1 + below(max);
     bool aligned = below(3) == 0;
@@ -101,17 +112,12 @@ static void small_instances_are_optimal(void **state) {
         dct_pack_item items[8];
         uint32_t n = random_items(items, 8, 12, 9);
         uint64_t least = least_height(items, n, NULL);
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 0);
         check_packing(items, n, &r);
         assert_true(r.optimal);
         assert_int_equal(r.height, least);
         assert_int_equal(r.bound, least);
         if (r.nodes > 0) beyond_greedy++;
-        dct_arena_deinit(&arena);
     }
     assert_true(beyond_greedy > 10); /* the search did prove some of them */
 }
@@ -126,15 +132,10 @@ static void small_instances_with_a_fixed_item_are_optimal(void **state) {
         items[0].offset = (uint64_t)below(3) * 8;
         items[0].fixed = true;
         uint64_t least = least_height(items, n, NULL);
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 0);
         check_packing(items, n, &r);
         assert_true(r.optimal);
         assert_int_equal(r.height, least);
-        dct_arena_deinit(&arena);
     }
 }
 
@@ -152,11 +153,7 @@ static void small_instances_under_a_matrix_are_optimal(void **state) {
                     matrix |= UINT64_C(1) << (a * n + b) | UINT64_C(1) << (b * n + a);
             }
         }
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, &matrix, NULL, &arena, &r, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, &matrix, 0);
         for (uint32_t a = 0; a < n; a++) {
             for (uint32_t b = 0; b < a; b++) {
                 bool apart = items[a].offset + items[a].size <= items[b].offset ||
@@ -166,7 +163,6 @@ static void small_instances_under_a_matrix_are_optimal(void **state) {
         }
         assert_true(r.optimal);
         assert_int_equal(r.height, least_height(items, n, &matrix));
-        dct_arena_deinit(&arena);
     }
 }
 
@@ -191,11 +187,7 @@ static void shaped_items_are_kept_apart(void **state) {
             if (gap) pieces[i][1] = pieces[i][2];
             items[i].pieces = pieces[i];
         }
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 2000}, &arena, &r, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 2000);
         for (uint32_t a = 0; a < n; a++) {
             for (uint32_t k = 0; k < items[a].n_pieces; k++) {
                 const dct_pack_piece *p = &pieces[a][k];
@@ -215,7 +207,6 @@ static void shaped_items_are_kept_apart(void **state) {
         assert_int_equal(r.load, load);
         assert_int_equal(r.height, height);
         at_load += r.height == r.bound;
-        dct_arena_deinit(&arena);
     }
     assert_true(at_load > 500);
 }
@@ -228,16 +219,11 @@ static void a_gap_gives_its_bytes_away(void **state) {
                            {.size = 8, .align = 1, .begin = 2, .end = 6}};
     dct_pack_item shrink[] = {{.size = 8, .align = 1, .begin = 0, .end = 9, .pieces = shrinking, .n_pieces = 2},
                               {.size = 6, .align = 1, .begin = 3, .end = 9}};
-    dct_arena arena;
-    dct_arena_init(&arena, 0);
-    dct_pack_result r;
-    dct_err err;
-    assert_int_equal(dct_pack(gap, 2, NULL, NULL, &arena, &r, &err), DCT_OK);
+    dct_pack_result r = pack(gap, 2, NULL, 0);
     assert_int_equal(r.height, 8);
-    assert_int_equal(dct_pack(shrink, 2, NULL, NULL, &arena, &r, &err), DCT_OK);
+    r = pack(shrink, 2, NULL, 0);
     assert_int_equal(r.height, 8);
     assert_int_equal(shrink[1].offset, 2);
-    dct_arena_deinit(&arena);
 }
 
 /* Sizes that are tiny beside the height: items that only hold each other are not raised step by step up to it. Found by fuzzing. */
@@ -250,16 +236,11 @@ static void sizes_far_apart_end_within_the_nodes(void **state) {
     dct_pack_item items[N];
     for (uint32_t i = 0; i < N; i++)
         items[i] = (dct_pack_item){.size = sizes[i], .align = aligns[i], .begin = i > 0, .end = i > 0 ? 5 : 271};
-    dct_arena arena;
-    dct_arena_init(&arena, 0);
-    dct_pack_result r;
-    dct_err err;
-    assert_int_equal(dct_pack(items, N, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r, &err), DCT_OK);
+    dct_pack_result r = pack(items, N, NULL, 3000);
     check_packing(items, N, &r);
     assert_int_equal(r.load, UINT64_C(1864200826504364));
     assert_in_range(r.height, r.load, r.load + 256);
     assert_in_range(r.nodes, 1, 3000);
-    dct_arena_deinit(&arena);
 }
 
 /* What the greedy orders reach is never lost. */
@@ -279,13 +260,12 @@ static void no_instance_is_worse_than_the_best_greedy(void **state) {
         dct_arena_init(&arena, 0);
         dct_problem problem;
         dct_placement greedy = {UINT64_MAX, offsets};
-        dct_pack_result r;
         dct_err err;
         assert_int_equal(dct_problem_make(items, n, NULL, &arena, &problem, &err), DCT_OK);
         dct_greedy *g = dct_greedy_new(&problem, &arena);
         assert_non_null(g);
         assert_int_equal(dct_greedy_portfolio(g, problem.bound, &greedy, &err), DCT_OK);
-        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 700}, &arena, &r, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 700);
         check_packing(items, n, &r);
         assert_true(r.height <= greedy.height);
         better += r.height < greedy.height;
@@ -301,16 +281,10 @@ static void larger_instances_are_valid_and_repeatable(void **state) {
         dct_pack_item items[150], again[150];
         uint32_t n = random_items(items, 150, 60, 4000);
         memcpy(again, items, sizeof items);
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r, r2;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r, &err), DCT_OK);
-        assert_int_equal(dct_pack(again, n, NULL, &(dct_pack_params){.nodes = 3000}, &arena, &r2, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 3000), r2 = pack(again, n, NULL, 3000);
         check_packing(items, n, &r);
         for (uint32_t i = 0; i < n; i++) assert_int_equal(items[i].offset, again[i].offset);
         assert_int_equal(r.nodes, r2.nodes);
-        dct_arena_deinit(&arena);
     }
 }
 
@@ -322,34 +296,24 @@ static void a_fixed_item_stays(void **state) {
         {.size = 5, .align = 1, .begin = 2, .end = 4},
         {.size = 3, .align = 1, .begin = 3, .end = 4},
     };
-    dct_arena arena;
-    dct_arena_init(&arena, 0);
-    dct_pack_result r;
-    dct_err err;
-    assert_int_equal(dct_pack(items, 4, NULL, NULL, &arena, &r, &err), DCT_OK);
+    dct_pack_result r = pack(items, 4, NULL, 0);
     check_packing(items, 4, &r);
     assert_int_equal(items[0].offset, 6);
     assert_int_equal(r.height, 13); /* 5 below the fixed one, 3 above it: the load is 12, but no better is possible */
     assert_true(r.optimal);
-    dct_arena_deinit(&arena);
 }
 
 static void a_conflict_matrix_replaces_time(void **state) {
     (void)state;
     dct_pack_item items[] = {{.size = 8, .align = 1, .begin = 0, .end = 1}, {.size = 8, .align = 1, .begin = 1, .end = 2}};
     uint64_t apart = 0, together = 1u << 1 | 1u << 2; /* bits (0,1) and (1,0) of a 2 x 2 matrix */
-    dct_arena arena;
-    dct_arena_init(&arena, 0);
-    dct_pack_result r;
-    dct_err err;
-    assert_int_equal(dct_pack(items, 2, &apart, NULL, &arena, &r, &err), DCT_OK);
+    dct_pack_result r = pack(items, 2, &apart, 0);
     assert_int_equal(r.height, 8);
-    assert_int_equal(dct_pack(items, 2, &together, NULL, &arena, &r, &err), DCT_OK);
+    r = pack(items, 2, &together, 0);
     assert_int_equal(r.height, 16);
     assert_true(r.optimal); /* the intervals do not prove it, the search over the matrix does */
     assert_int_equal(r.load, 8);
     assert_int_equal(r.bound, 16);
-    dct_arena_deinit(&arena);
 }
 
 /* Items without bytes change nothing: neither the height nor that it is proven, where only the search proves it. */
@@ -363,12 +327,7 @@ static void items_without_bytes_change_nothing(void **state) {
         more[0] = (dct_pack_item){.align = 8, .begin = 0, .end = 5};
         memcpy(&more[1], items, n * sizeof *items);
         more[n + 1] = (dct_pack_item){.align = 1, .begin = 1, .end = 2};
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_pack_result r, with;
-        dct_err err;
-        assert_int_equal(dct_pack(items, n, NULL, NULL, &arena, &r, &err), DCT_OK);
-        assert_int_equal(dct_pack(more, n + 2, NULL, NULL, &arena, &with, &err), DCT_OK);
+        dct_pack_result r = pack(items, n, NULL, 0), with = pack(more, n + 2, NULL, 0);
         searched += r.nodes > 0;
         if (r.optimal) assert_true(with.optimal);
         if (r.optimal) assert_int_equal(with.height, r.height);
@@ -379,7 +338,6 @@ static void items_without_bytes_change_nothing(void **state) {
                              more[j].offset < more[i].offset + more[i].size);
             }
         }
-        dct_arena_deinit(&arena);
     }
     assert_true(searched > 5);
 }

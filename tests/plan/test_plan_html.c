@@ -14,9 +14,9 @@ static dct_plan *small_plan(subject *s, dct_arena *arena) {
 }
 
 /* The JSON in the page, which ends where a browser ends the element. */
-static json_t *data_of(const char *page) {
+static json_t *data_of(const char *text) {
     static const char open[] = "<script type=\"application/json\" id=\"plan\">";
-    const char *from = strstr(page, open);
+    const char *from = strstr(text, open);
     assert_non_null(from);
     from += strlen(open);
     const char *to = strstr(from, "</script");
@@ -25,6 +25,29 @@ static json_t *data_of(const char *page) {
     json_t *data = json_loadb(from, (size_t)(to - from), 0, &why);
     if (data == NULL) fail_msg("%s at %d", why.text, why.position);
     return data;
+}
+
+/* A plan and what its page holds. */
+typedef struct page {
+    subject s;
+    dct_arena arena;
+    dct_plan *plan;
+    collected c;
+    json_t *data;
+} page;
+
+static void page_open(page *p) {
+    memset(p, 0, sizeof *p);
+    p->plan = small_plan(&p->s, &p->arena);
+    dct_plan_dump_html(p->plan, collect, &p->c);
+    p->data = data_of(p->c.text);
+}
+
+static void page_close(page *p) {
+    json_decref(p->data);
+    free(p->c.text);
+    dct_arena_deinit(&p->arena);
+    subject_close(&p->s);
 }
 
 static uint64_t whole(const json_t *number) {
@@ -45,28 +68,21 @@ static const json_t *cell(const json_t *owner, const char *columns, const json_t
 
 static void sizes_add_up(void **state) {
     (void)state;
-    subject s;
-    dct_arena arena;
-    collected c = {0};
-    dct_plan *plan = small_plan(&s, &arena);
-    dct_plan_dump_html(plan, collect, &c);
-    json_t *data = data_of(c.text);
+    page p;
     uint64_t total = 0;
-    const json_t *regions = json_object_get(data, "regions");
+    page_open(&p);
+    const json_t *regions = json_object_get(p.data, "regions");
     assert_int_equal(json_array_size(regions), DCT_REGION_COUNT);
     for (size_t i = 0; i < DCT_REGION_COUNT; i++) {
         const json_t *region = json_array_get(regions, i), *items = json_object_get(region, "items");
         uint64_t sum = 0;
-        for (size_t k = 0; k < json_array_size(items); k++) sum += whole(cell(data, "item_columns", json_array_get(items, k), "bytes"));
+        for (size_t k = 0; k < json_array_size(items); k++) sum += whole(cell(p.data, "item_columns", json_array_get(items, k), "bytes"));
         assert_int_equal(sum, whole(json_object_get(region, "bytes")));
         total += sum;
     }
-    assert_int_equal(total, plan->m_max_bytes);
-    assert_int_equal(whole(json_object_get(data, "m_max_bytes")), plan->m_max_bytes);
-    json_decref(data);
-    free(c.text);
-    dct_arena_deinit(&arena);
-    subject_close(&s);
+    assert_int_equal(total, p.plan->m_max_bytes);
+    assert_int_equal(whole(json_object_get(p.data, "m_max_bytes")), p.plan->m_max_bytes);
+    page_close(&p);
 }
 
 static uint32_t id_of(const json_t *number) {
@@ -116,26 +132,20 @@ static void compare_steps(const json_t *data, const dct_phase *p) {
 
 static void every_value_and_step_is_there(void **state) {
     (void)state;
-    subject s;
-    dct_arena arena;
-    collected c = {0};
-    dct_plan *plan = small_plan(&s, &arena);
-    dct_plan_dump_html(plan, collect, &c);
-    json_t *data = data_of(c.text);
-    const json_t *phases = json_object_get(data, "phases");
-    assert_int_equal(json_array_size(phases), plan->n_phases);
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        const json_t *phase = json_array_get(phases, i), *cert = json_object_get(phase, "certificate");
-        compare_values(phase, &plan->phases[i]);
-        compare_steps(phase, &plan->phases[i]);
-        assert_int_equal(json_array_size(json_object_get(phase, "ops")), plan->phases[i].graph.n_ops);
-        assert_int_equal(json_array_size(json_object_get(cert, "values")), plan->phases[i].cert.n_values);
-        assert_int_equal(whole(json_object_get(cert, "height")), plan->phases[i].cert.height_bytes);
+    page p;
+    page_open(&p);
+    const json_t *phases = json_object_get(p.data, "phases");
+    assert_int_equal(json_array_size(phases), p.plan->n_phases);
+    for (uint32_t i = 0; i < p.plan->n_phases; i++) {
+        const json_t *shown = json_array_get(phases, i), *cert = json_object_get(shown, "certificate");
+        const dct_phase *phase = &p.plan->phases[i];
+        compare_values(shown, phase);
+        compare_steps(shown, phase);
+        assert_int_equal(json_array_size(json_object_get(shown, "ops")), phase->graph.n_ops);
+        assert_int_equal(json_array_size(json_object_get(cert, "values")), phase->cert.n_values);
+        assert_int_equal(whole(json_object_get(cert, "height")), phase->cert.height_bytes);
     }
-    json_decref(data);
-    free(c.text);
-    dct_arena_deinit(&arena);
-    subject_close(&s);
+    page_close(&p);
 }
 
 /* ---- markup ---- */
@@ -173,10 +183,10 @@ static const char *take_tag(tags *t, const char *p) {
     return body_end;
 }
 
-static void check_markup(const char *page) {
+static void check_markup(const char *text) {
     tags t = {.depth = 0};
-    assert_int_equal(strncmp(page, "<!DOCTYPE html>\n<html", 21), 0);
-    for (const char *p = page; (p = strchr(p, '<')) != NULL;) p = take_tag(&t, p);
+    assert_int_equal(strncmp(text, "<!DOCTYPE html>\n<html", 21), 0);
+    for (const char *p = text; (p = strchr(p, '<')) != NULL;) p = take_tag(&t, p);
     assert_int_equal(t.depth, 0);
     assert_int_equal(t.n_scripts, 4);
 }
@@ -190,20 +200,15 @@ static uint32_t count(const char *text, const char *part) {
 /* Nothing is fetched: the policy forbids it, and no attribute or rule names a place. */
 static void the_page_stands_alone(void **state) {
     (void)state;
-    subject s;
-    dct_arena arena;
-    collected c = {0};
-    dct_plan *plan = small_plan(&s, &arena);
-    dct_plan_dump_html(plan, collect, &c);
-    check_markup(c.text);
-    assert_int_equal(count(c.text, "content=\"default-src 'none'; "), 1);
+    page p;
+    page_open(&p);
+    check_markup(p.c.text);
+    assert_int_equal(count(p.c.text, "content=\"default-src 'none'; "), 1);
     static const char *const outside[] = {"src=", "href=", "url(", "@import", "http:", "https:", "//", "fetch(", "import(", "innerHTML"};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
-        if (count(c.text, outside[i]) != 0) fail_msg("the page has %s", outside[i]);
+        if (count(p.c.text, outside[i]) != 0) fail_msg("the page has %s", outside[i]);
     }
-    free(c.text);
-    dct_arena_deinit(&arena);
-    subject_close(&s);
+    page_close(&p);
 }
 
 /* Names that end a script, a title, a string, a comment; and come out as they went in. */
@@ -255,18 +260,13 @@ static void the_page_of_a_large_model_is_small(void **state) {
 
 static void same_plan_same_bytes(void **state) {
     (void)state;
-    collected c[2] = {{0}, {0}};
-    for (int i = 0; i < 2; i++) {
-        subject s;
-        dct_arena arena;
-        dct_plan_dump_html(small_plan(&s, &arena), collect, &c[i]);
-        dct_arena_deinit(&arena);
-        subject_close(&s);
-    }
-    assert_int_equal(c[0].n, c[1].n);
-    assert_memory_equal(c[0].text, c[1].text, c[0].n);
-    free(c[0].text);
-    free(c[1].text);
+    page a, b;
+    page_open(&a);
+    page_open(&b);
+    assert_int_equal(a.c.n, b.c.n);
+    assert_memory_equal(a.c.text, b.c.text, a.c.n);
+    page_close(&a);
+    page_close(&b);
 }
 
 int main(void) {
