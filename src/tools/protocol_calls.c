@@ -254,7 +254,7 @@ static dct_status load(int fd, dct_arena *arena, size_t record_bytes, bool (*tak
     if (out == NULL) return dct_fail_memory(err, arena, "the records");
     *n = 0;
     char *line = strchr(text, '\n');
-    for (line = line != NULL ? line + 1 : text; *line != '\0';) {
+    for (line = line != NULL ? line + 1 : text; line < text + n_text;) {
         fields f;
         char *end = strchr(line, '\n');
         if (end != NULL) *end = '\0';

@@ -134,8 +134,18 @@ static void foreign_lines_are_refused(void **state) {
         dct_calls_close(&file);
         dct_arena_deinit(&arena);
     }
-    static char junk[2048];
+    static const char hole[] = HEADING "\0,none,planned,0,1,40,4,1.5,1,1\n";
     dct_calls_file file;
+    dct_arena arena;
+    dct_call *calls;
+    uint32_t n;
+    dct_arena_init(&arena, 0);
+    write_file(hole, sizeof hole - 1); /* a NUL ends no file */
+    CHECK(dct_calls_open(&file, PATH, &err));
+    assert_int_equal(dct_calls_load(&file, &arena, &calls, &n, &err), DCT_BAD_FILE);
+    dct_calls_close(&file);
+    dct_arena_deinit(&arena);
+    static char junk[2048];
     memset(junk, 'x', sizeof junk);
     write_file(junk, sizeof junk);
     assert_int_equal(dct_calls_open(&file, PATH, &err), DCT_BAD_FILE);
