@@ -73,10 +73,12 @@ bool dct_file_is_as_opened(const dct_file *file);
 dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
 
 /* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees
- * half of it; a symbolic link is followed first; a device or a pipe is written as it stands. */
+ * half of it; a symbolic link is followed first; a device or a pipe is written as it stands. Until then it has no name where the
+ * file system can do that, and whatever ends the process, it is gone. */
 typedef struct dct_out {
     int fd;
     bool direct;      /* no rename: `final_path` is not a regular file */
+    bool nameless;    /* `temp_path` is its name only between the last write and the rename */
     char final_path[4096], temp_path[4096];
 } dct_out;
 
@@ -168,7 +170,10 @@ static inline void dct_cpu_relax(void) {
 /* From now on no thread of this process can obtain memory: mmap, brk, mremap, mprotect, clone, fork, exec and their kin are
  * refused (planning.md §6: brk answers 0, the rest EPERM or ENOMEM). Irrevocable. *enforced is false where the system has
  * no such filter: the seal is then a promise. The main stack is held at the size it has: dct_os_populate_process makes it as
- * large as needed before. `kill` makes an attempt end the process instead (tests). */
+ * large as needed before. `kill`: an attempt raises SIGSYS instead, which ends the process. */
 dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err);
+
+/* The name of a system call that the seal refuses, by the number that SIGSYS brings. */
+const char *dct_os_sealed_call(long number);
 
 #endif

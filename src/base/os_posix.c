@@ -147,6 +147,28 @@ void dct_out_abandon(void) {
     if (out != NULL && !out->direct) unlink(out->temp_path);
 }
 
+/* A file without a name in the directory of `path`; -1 where there is no such thing, or no way to name it later. */
+static int open_nameless(const char *path) {
+#if defined(O_TMPFILE)
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash == NULL) strcpy(directory, ".");
+    else slash[slash == directory] = '\0'; /* the root keeps its slash */
+    if (access("/proc/self/fd", X_OK) == 0) return open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+#endif
+    (void)path;
+    return -1;
+}
+
+/* What a process that was killed in between left under this name is replaced. */
+static int give_name(const dct_out *out) {
+    char link_path[64];
+    snprintf(link_path, sizeof link_path, "/proc/self/fd/%d", out->fd);
+    unlink(out->temp_path);
+    return linkat(AT_FDCWD, link_path, AT_FDCWD, out->temp_path, AT_SYMLINK_FOLLOW);
+}
+
 dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     struct stat st;
     bool exists = stat(path, &st) == 0;
@@ -156,8 +178,10 @@ dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     if (n < 0 || (size_t)n >= 4000 || m < 0) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
     out->direct = exists && !S_ISREG(st.st_mode);
     atomic_store(&being_written, out); /* before there is a file, so that none is left behind by a signal in between */
-    out->fd = open(out->direct ? out->final_path : out->temp_path,
-                   out->direct ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out->direct) out->fd = open(out->final_path, O_WRONLY | O_CLOEXEC);
+    else out->fd = open_nameless(out->final_path);
+    out->nameless = !out->direct && out->fd >= 0;
+    if (!out->direct && !out->nameless) out->fd = open(out->temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (out->fd >= 0) return DCT_OK;
     dct_status status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
     forget(out);
@@ -177,8 +201,11 @@ dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_
 }
 
 dct_status dct_out_commit(dct_out *out, dct_err *err) {
-    int failed = close(out->fd);
-    out->fd = -1;
+    int failed = out->nameless ? give_name(out) : 0;
+    if (failed == 0) {
+        failed = close(out->fd);
+        out->fd = -1;
+    }
     if (failed == 0 && !out->direct) failed = rename(out->temp_path, out->final_path);
     dct_status status = failed == 0 ? DCT_OK : dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
     if (failed == 0) forget(out);

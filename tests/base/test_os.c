@@ -269,6 +269,29 @@ static void test_files(void **state) {
     assert_int_equal(dct_file_write_whole("/nowhere/x", "a", 1, &err), DCT_SYSTEM);
 }
 
+/* Until it is whole, a file has no name in the directory, but for a file system that cannot do that. */
+static void test_files_appear_whole(void **state) {
+    (void)state;
+    char path[512], text[8] = {0};
+    snprintf(path, sizeof path, "%s/whole.bin", machine);
+    assert_int_equal(dct_file_write_whole(path, "old", 3, NULL), DCT_OK);
+    for (int commit = 0; commit < 2; commit++) {
+        dct_out out;
+        dct_file file;
+        assert_int_equal(dct_out_open(&out, path, NULL), DCT_OK);
+        assert_int_equal(dct_out_write(&out, "newer", 5, NULL), DCT_OK);
+        assert_int_equal(access(out.temp_path, F_OK) == 0, !out.nameless);
+        if (commit) assert_int_equal(dct_out_commit(&out, NULL), DCT_OK);
+        else dct_out_discard(&out);
+        assert_int_not_equal(access(out.temp_path, F_OK), 0);
+        assert_int_equal(dct_file_open(&file, path, NULL), DCT_OK);
+        assert_int_equal(dct_file_read_at(&file, 0, text, file.bytes, NULL), DCT_OK);
+        assert_string_equal(text, commit ? "newer" : "old");
+        dct_file_close(&file);
+    }
+    unlink(path);
+}
+
 /* ---- threads ---- */
 
 
@@ -331,7 +354,7 @@ int main(void) {
         ON_MACHINE(test_cpus_affinity), ON_MACHINE(test_cpus_v2), ON_MACHINE(test_cpus_v1), cmocka_unit_test(test_cpus_real),
         ON_MACHINE(test_memory_plain), ON_MACHINE(test_memory_v2), ON_MACHINE(test_memory_v1), cmocka_unit_test(test_memory_unknown),
         cmocka_unit_test(test_populate), cmocka_unit_test(test_figures), cmocka_unit_test(test_populate_process),
-        cmocka_unit_test(test_lock_message), ON_MACHINE(test_files), cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_lock_message), ON_MACHINE(test_files), ON_MACHINE(test_files_appear_whole), cmocka_unit_test(test_thread),
         cmocka_unit_test(test_thread_refuses_bad_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
