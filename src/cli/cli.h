@@ -51,7 +51,7 @@ typedef struct cli_options {
     /* output */
     const char *emit;
     const char *output, *svg, *html, *phase, *type;
-    bool json, text, paper, diff, concurrency, all, ids;
+    bool json, text, paper, diff, concurrency, all, ids, header_only;
     bool exclusive, concurrent;
     /* score */
     const char *save_logits, *kl_base, *ids_file;

@@ -125,6 +125,7 @@ static const opt_row rows[] = {
      "score token ids (decimal, separated by spaces) instead of a text"},
     {NULL, "--save-logits", NULL, O_STR, V_SCORE, F(save_logits), NULL, "FILE", "save the logits of every position"},
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
+    {NULL, "--header", NULL, O_FLAG, V_SYNTH, F(header_only), NULL, NULL, "without the weights: enough for plan and inspect"},
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "one of the types below (default Q4_0)"},
     {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
     {NULL, "--minimize", NULL, O_FLAG, V_PACK, F(minimize), NULL, NULL, "the least height, whatever the capacity"},

@@ -39,6 +39,7 @@ int cli_synth(const cli_options *o) {
                                .path = o->output,
                                .seed = o->seed,
                                .threads = o->threads,
+                               .header_only = o->header_only,
                                .progress = cli_progress,
                                .progress_ctx = (void *)(uintptr_t) "writing"};
     dct_err err;

@@ -298,9 +298,10 @@ static dct_status write_file(synth *s, dct_err *err) {
     dct_status status = dct_out_open(&out, s->path, err);
     if (status != DCT_OK) return status;
     s->fd = out.fd;
-    status = fill_data(s, err);
+    if (!s->params->header_only) status = fill_data(s, err);
+    uint64_t end = s->header_bytes + (s->params->header_only ? 0 : s->data_bytes);
     int why = status == DCT_OK ? write_at(s->fd, s->header, s->header_bytes, 0) : 0;
-    if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)(s->header_bytes + s->data_bytes)) != 0)
+    if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)end) != 0)
         why = errno;
     if (status == DCT_OK && why != 0) status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
     if (status == DCT_OK) return dct_out_commit(&out, err);

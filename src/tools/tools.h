@@ -14,6 +14,7 @@ typedef struct dct_synth_params {
     const char *path;
     uint64_t seed;
     uint32_t threads;
+    bool header_only; /* the file ends where its weights would begin: enough for a plan */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
 } dct_synth_params;
