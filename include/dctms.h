@@ -208,8 +208,8 @@ DCTMS_API dctms_status dctms_session_open(dctms_model *model, const dctms_plan *
 DCTMS_API void dctms_session_free(dctms_session *session);
 
 /* Populates every page of the process and forbids it to obtain memory from now on: process-wide and irrevocable, for executables
- * once all is open. *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt ends the
- * process. */
+ * once all is open. *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt raises
+ * SIGSYS, which ends the process. */
 DCTMS_API dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err);
 
 /* The tokens evaluated so far. Rewind forgets those from `n` on. */

@@ -11,6 +11,9 @@
  *   clone      EAGAIN, which pthread_create reports as it is
  *   other ABIs on x86-64 the 32-bit and the x32 calls have other numbers: all of them are refused
  *
+ * `kill` raises SIGSYS in the thread that asked, before anything is done: it ends the process, unless a handler says so in words
+ * first. One that is blocked or ignored ends it all the same.
+ *
  * The main stack grows without any system call. Its limit is set to its present size, so that a process which needs more
  * dies instead of growing; dct_os_populate_process(stack_bytes) makes it large enough before.
  */
@@ -50,34 +53,35 @@ enum { NR_CLONE3 = 435, NR_MEMFD_SECRET = 447, NR_MAP_SHADOW_STACK = 453 };
 static const struct refusal {
     uint32_t number;
     uint32_t error; /* what the caller sees; 0 is a result of 0 */
+    const char *name;
 } refusals[] = {
-    {SYS_mmap, ENOMEM},
-    {SYS_mremap, ENOMEM},
-    {SYS_brk, 0},
-    {SYS_mprotect, ENOMEM},
-    {SYS_pkey_mprotect, ENOMEM},
-    {SYS_remap_file_pages, ENOMEM},
-    {NR_MAP_SHADOW_STACK, ENOMEM},
-    {SYS_clone, EAGAIN},
-    {NR_CLONE3, EAGAIN},
-    {SYS_execve, EPERM},
-    {SYS_execveat, EPERM},
-    {SYS_memfd_create, EPERM},
-    {NR_MEMFD_SECRET, EPERM},
-    {SYS_shmget, ENOMEM},
-    {SYS_shmat, ENOMEM},
-    {SYS_io_setup, ENOMEM},
-    {SYS_io_uring_setup, EPERM},
-    {SYS_io_uring_enter, EPERM},
-    {SYS_io_uring_register, EPERM},
-    {SYS_userfaultfd, EPERM},
+    {SYS_mmap, ENOMEM, "mmap"},
+    {SYS_mremap, ENOMEM, "mremap"},
+    {SYS_brk, 0, "brk"},
+    {SYS_mprotect, ENOMEM, "mprotect"},
+    {SYS_pkey_mprotect, ENOMEM, "pkey_mprotect"},
+    {SYS_remap_file_pages, ENOMEM, "remap_file_pages"},
+    {NR_MAP_SHADOW_STACK, ENOMEM, "map_shadow_stack"},
+    {SYS_clone, EAGAIN, "clone"},
+    {NR_CLONE3, EAGAIN, "clone3"},
+    {SYS_execve, EPERM, "execve"},
+    {SYS_execveat, EPERM, "execveat"},
+    {SYS_memfd_create, EPERM, "memfd_create"},
+    {NR_MEMFD_SECRET, EPERM, "memfd_secret"},
+    {SYS_shmget, ENOMEM, "shmget"},
+    {SYS_shmat, ENOMEM, "shmat"},
+    {SYS_io_setup, ENOMEM, "io_setup"},
+    {SYS_io_uring_setup, EPERM, "io_uring_setup"},
+    {SYS_io_uring_enter, EPERM, "io_uring_enter"},
+    {SYS_io_uring_register, EPERM, "io_uring_register"},
+    {SYS_userfaultfd, EPERM, "userfaultfd"},
 #if defined(__x86_64__)
-    {SYS_fork, EAGAIN},
-    {SYS_vfork, EAGAIN},
-    {SYS_uselib, EPERM},
-    {SYS_setrlimit, EPERM},
+    {SYS_fork, EAGAIN, "fork"},
+    {SYS_vfork, EAGAIN, "vfork"},
+    {SYS_uselib, EPERM, "uselib"},
+    {SYS_setrlimit, EPERM, "setrlimit"},
 #elif defined(SYS_setrlimit)
-    {SYS_setrlimit, EPERM},
+    {SYS_setrlimit, EPERM, "setrlimit"},
 #endif
 };
 
@@ -96,7 +100,7 @@ static void emit(program *p, uint16_t code, uint8_t if_true, uint8_t if_false, u
 static void emit_load(program *p, size_t offset) { emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)offset); }
 
 static void emit_refuse(program *p, uint32_t error) {
-    emit(p, BPF_RET | BPF_K, 0, 0, p->kill ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | error);
+    emit(p, BPF_RET | BPF_K, 0, 0, p->kill ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | error);
 }
 
 static void build_program(program *p, bool kill) {
@@ -136,6 +140,12 @@ static dct_status fix_stack(dct_err *err) {
     return DCT_OK;
 }
 
+const char *dct_os_sealed_call(long number) {
+    for (size_t i = 0; i < N_REFUSALS; i++)
+        if (refusals[i].number == (uint32_t)number) return refusals[i].name;
+    return number == SYS_prlimit64 ? "prlimit64" : "a system call of another ABI";
+}
+
 dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err) {
     program p;
     build_program(&p, kill);
@@ -155,6 +165,11 @@ dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err) {
 }
 
 #else
+
+const char *dct_os_sealed_call(long number) {
+    (void)number;
+    return "a system call";
+}
 
 dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err) {
     (void)kill, (void)err;

@@ -176,7 +176,9 @@ void cli_warn_context(const dctms_model *model, const dctms_plan *plan, const cl
 void cli_note_memory(const dctms_memory *memory, uint64_t calls);
 uint64_t cli_heap_calls(void);
 
-/* Seals the process when the modes say so; *enforced is false when they do not. */
+/* Seals the process when the modes say so; *enforced is false when they do not. What the kernel then stops is said in a line
+ * (stop.c). */
+void cli_explain_stops(void);
 int cli_seal(const cli_modes *modes, bool *enforced);
 
 /* Draws a progress line on stderr when it is a terminal, which the next note replaces: a `progress` callback of the library. */

@@ -56,11 +56,15 @@ void cli_note_memory(const dctms_memory *m, uint64_t calls) {
     cli_note("M_max %.2f MiB · observed %.2f MiB · mallocs after ready %llu · page faults after ready %llu%s\n",
              cli_mib(m->m_max_bytes), cli_mib(m->vm_hwm_bytes), (unsigned long long)calls,
              (unsigned long long)(m->min_faults + m->maj_faults), m->sealed ? "" : " · not sealed");
+    if (m->vm_hwm_bytes > m->m_max_bytes)
+        cli_note("warning: the process took %.2f MiB more than M_max\n", cli_mib(m->vm_hwm_bytes - m->m_max_bytes));
 }
 
 int cli_seal(const cli_modes *modes, bool *enforced) {
     dctms_error err;
     *enforced = false;
-    if (!modes->seal || dctms_seal(modes->seal_kills, enforced, &err) == DCTMS_OK) return 0;
-    return cli_fail(&err);
+    if (!modes->seal) return 0;
+    if (dctms_seal(modes->seal_kills, enforced, &err) != DCTMS_OK) return cli_fail(&err);
+    if (*enforced) cli_explain_stops();
+    return 0;
 }

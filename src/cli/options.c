@@ -73,7 +73,7 @@ static const opt_row rows[] = {
     {"-st", "--single-turn", NULL, O_FLAG, V_RUN, F(single_turn), NULL, NULL, "one turn, then end"},
     {NULL, "--plan", NULL, O_STR, V_RUN, F(plan_file), NULL, "FILE", "run a plan made earlier; it is verified first"},
     {NULL, "--seal", NULL, O_STR, V_RUN | V_BENCH | V_SCORE, F(seal), NULL, "HOW",
-     "on (default), kill (an attempt to get memory ends the process) or off"},
+     "on (default), kill (an attempt to get memory ends the process) or off (M_max is not enforced)"},
     {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW",
      "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
     {NULL, "--emit", NULL, O_STR, V_PLAN, F(emit), NULL, "FORMAT",

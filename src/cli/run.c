@@ -485,7 +485,8 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     if (code != 0) return exit_code(code);
     begin_conversation(session, o);
     if (!o->quiet && !o->json && !enforced)
-        cli_note("seal: %s\n", modes->seal ? "a promise only on this system" : "off; memory is not enforced");
+        cli_note("seal: %s\n", modes->seal ? "a promise only on this system"
+                                           : "off; memory is not enforced, whoever asks for it gets it");
     if (!o->quiet && !o->json) print_sampling(o);
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(session);

@@ -30,7 +30,8 @@ enum { REFUSED = 0, OBTAINED = 10, SKIP = 77, SETUP_FAILED = 78 };
 static int in_sealed_child(int (*prepare)(void), int (*attempt)(void), bool kill) {
     pid_t child = fork();
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka's handler would turn the death into its own exit code */
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would turn the death into their own exit code */
+        signal(SIGSYS, SIG_DFL);
         if (prepare != NULL && prepare() != 0) _exit(SETUP_FAILED);
         bool enforced = false;
         if (dct_os_seal(kill, &enforced, NULL) != DCT_OK) _exit(SETUP_FAILED);
