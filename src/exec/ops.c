@@ -101,25 +101,27 @@ static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at
 
 enum { MULTI = 3 };
 
-static uint32_t multi_tiles(const dct_op_run *run) {
+/* The tiles of a product's weights, its inputs 1 to MULTI, are numbered through; where those of input `at` begin. */
+static uint32_t first_tile(const dct_op_run *run, uint32_t at) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < MULTI; i++)
-        if (has_in(run, 1 + i)) n += tiles_of(weight_in(run, 1 + i));
+    for (uint32_t i = 1; i < at; i++)
+        if (has_in(run, i)) n += tiles_of(weight_in(run, i));
     return n;
 }
 
-/* The tiles of the weights are numbered through; a piece may take the end of one and the beginning of the next. */
+static uint32_t multi_tiles(const dct_op_run *run) { return first_tile(run, 1 + MULTI); }
+
+/* A piece may take the end of one weight and the beginning of the next. */
 static void multi_piece(const dct_op_run *run, uint32_t piece) {
-    uint32_t n_tiles = multi_tiles(run), n_pieces = linear_pieces(run, n_tiles), first = 0;
+    uint32_t n_tiles = multi_tiles(run), n_pieces = linear_pieces(run, n_tiles);
     range want = cut(n_tiles, n_pieces, dealt(run, n_pieces, piece));
     for (uint32_t i = 0; i < MULTI; i++) {
         if (!has_in(run, 1 + i)) continue;
-        uint32_t n = tiles_of(weight_in(run, 1 + i));
+        uint32_t first = first_tile(run, 1 + i), n = tiles_of(weight_in(run, 1 + i));
         uint32_t begin = want.begin > first ? want.begin - first : 0, end = want.end > first ? min_u32(want.end - first, n) : 0;
         const float *bias = has_in(run, 1 + MULTI + i) ? run->in[1 + MULTI + i] : NULL;
         if (begin < end)
             linear_tiles(run, 1 + i, (range){begin, end}, bias, (output){run->out[i], value_out(run, i)->cols, 0, NULL});
-        first += n;
     }
 }
 
@@ -153,14 +155,12 @@ static uint32_t product_tiles(const dct_op_run *run) {
 /* Where tile number `tile` of these begins. */
 static const char *product_tile(const dct_op_run *run, uint32_t tile) {
     uint32_t at = 1;
-    const bool many = run->op->kind == DCT_OP_LINEAR_MULTI;
-    while (many && at < MULTI && (!has_in(run, at) || tile >= tiles_of(weight_in(run, at)))) {
-        if (has_in(run, at)) tile -= tiles_of(weight_in(run, at));
-        at++;
-    }
+    if (run->op->kind == DCT_OP_LINEAR_MULTI)
+        for (uint32_t i = 2; i <= MULTI; i++)
+            if (has_in(run, i) && first_tile(run, i) <= tile) at = i;
     uint64_t bytes = 0;
     if (!dct_layout_tile_bytes(weight_in(run, at)->type, weight_in(run, at)->n_cols, &bytes)) return NULL;
-    return (const char *)run->in[at] + tile * bytes;
+    return (const char *)run->in[at] + (tile - first_tile(run, at)) * bytes;
 }
 
 void dct_op_expect(const dct_op_run *run, uint32_t worker) {

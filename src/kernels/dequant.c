@@ -148,10 +148,12 @@ static void block_affine(const dct_affine *a, const uint8_t *b, float *out) {
 
 void dct_dequant_row(dct_dtype type, uint32_t k, const void *row, float *out) {
     static void (*const blocks[DCT_TYPE_COUNT])(const uint8_t *block, float *out) = {
-        [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,     [DCT_TYPE_BF16] = block_bf16,     [DCT_TYPE_Q4_0] = block_q4_0,
-        [DCT_TYPE_Q4_1] = block_q4_1, [DCT_TYPE_Q5_0] = block_q5_0,   [DCT_TYPE_Q5_1] = block_q5_1,     [DCT_TYPE_Q8_0] = block_q8_0,
-        [DCT_TYPE_Q2_K] = block_q2_k, [DCT_TYPE_Q3_K] = block_q3_k,   [DCT_TYPE_Q4_K] = block_q4_k,     [DCT_TYPE_Q5_K] = block_q5_k,
-        [DCT_TYPE_Q6_K] = block_q6_k, [DCT_TYPE_IQ4_NL] = block_iq4_nl, [DCT_TYPE_IQ4_XS] = block_iq4_xs, [DCT_TYPE_MXFP4] = block_mxfp4,
+        [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,       [DCT_TYPE_BF16] = block_bf16,
+        [DCT_TYPE_Q4_0] = block_q4_0, [DCT_TYPE_Q4_1] = block_q4_1,     [DCT_TYPE_Q5_0] = block_q5_0,
+        [DCT_TYPE_Q5_1] = block_q5_1, [DCT_TYPE_Q8_0] = block_q8_0,     [DCT_TYPE_Q2_K] = block_q2_k,
+        [DCT_TYPE_Q3_K] = block_q3_k, [DCT_TYPE_Q4_K] = block_q4_k,     [DCT_TYPE_Q5_K] = block_q5_k,
+        [DCT_TYPE_Q6_K] = block_q6_k, [DCT_TYPE_IQ4_NL] = block_iq4_nl, [DCT_TYPE_IQ4_XS] = block_iq4_xs,
+        [DCT_TYPE_MXFP4] = block_mxfp4,
     };
     uint32_t elems = dct_dtype_block_elems(type), bytes = dct_dtype_block_bytes(type);
     const uint8_t *block = row;

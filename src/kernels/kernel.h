@@ -6,10 +6,10 @@
  * linear, quantised W   acc = 0; for each group g of the row, ascending (G = 16 or 32 columns):
  *                           acc = fma(ws*as, (float)isum, acc)           isum = exact integer dot of codes and activations
  *                           if the type has minima: acc = fma(-wm, as*(float)asum, acc)
- *                       ws, wm: the group's scale and minimum as f32 (d*sc rounds once, exactly representable); as: the scale of the
- *                       activation block of 32 that holds the group; asum: the sum of the group's activations. ws*as and as*asum round.
- *                       Zero points and tables are inside the integers, so they cost no rounding. A group of 64 or 128 columns (MLX) is
- *                       two or four of 32 with the same scale and minimum.
+ *                       ws, wm: the group's scale and minimum as f32 (d*sc rounds once, exactly representable); as: the scale
+ *                       of the activation block of 32 that holds the group; asum: the sum of the group's activations. ws*as
+ *                       and as*asum round. Zero points and tables are inside the integers, so they cost no rounding. A group
+ *                       of 64 or 128 columns (MLX) is two or four of 32 with the same scale and minimum.
  * linear, float W       four partial sums p[j] = fma(w[k], x[k], p[j]) over k = j mod 4 ascending; (p0+p1)+(p2+p3)
  *     then y = acc; y = y + bias; y = residual + y; each step rounds.
  * rms_norm              sixteen partial sums s[k mod 16] = fma(x,x,s); tree16; y = (x * (1/sqrt(sum/n + eps))) * w
@@ -33,14 +33,17 @@
 static inline uint64_t dct_q8_row_bytes(uint64_t k) { return (k + k / 32 * 4 + k / 16 * 2 + 63) & ~(uint64_t)63; }
 static inline const int8_t *dct_q8_codes(const void *row) { return row; }
 static inline const float *dct_q8_scales(const void *row, uint64_t k) { return (const float *)((const char *)row + k); }
-static inline const int16_t *dct_q8_sums(const void *row, uint64_t k) { return (const int16_t *)((const char *)row + k + k / 32 * 4); }
+static inline const int16_t *dct_q8_sums(const void *row, uint64_t k) {
+    return (const int16_t *)((const char *)row + k + k / 32 * 4);
+}
 
 /* ---- KV caches: F32, F16, BF16 or Q8_0; n_ctx is rounded up to 16 ----
  *   K of a head: blocks of 16 positions, element-major: [n_ctx/16][head_dim][16]
  *       Q8_0: codes int8 [n_ctx/16][head_dim][16], after all codes of the head: f16 scales [n_ctx/16][head_dim/32][16]
  *   V of a head: rows [n_ctx][head_dim];   Q8_0: codes int8 [n_ctx][head_dim], then f16 scales [n_ctx][head_dim/32]
  *   Q8_0 needs head_dim % 32 == 0; a block of 32 elements of one position: d = amax/127, code = round-half-even(x * inverse)
- *   with the inverse of activations above, stored scale f16(d). Heads follow one another; each head's part is a multiple of 64 bytes. */
+ *   with the inverse of activations above, stored scale f16(d). Heads follow one another; each head's part is a multiple of 64
+ *   bytes. */
 uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx); /* of a cache whose size is known to fit */
 
 /* Bytes of a whole cache; false when they do not fit in 64 bits. */
@@ -65,9 +68,9 @@ typedef struct dct_linear_args {
 
 enum { DCT_PART_POSITIONS = 1024 };
 
-/* Attention of the query heads of ONE KV head over absolute positions, for rows t_begin <= t < t_end. Row t stands at position pos0 + t and
- * sees positions p with max(0, pos0+t-window+1) <= p <= pos0+t (window 0: from 0). For each part j of 1,024 positions that
- * holds any of them, over just the positions it sees:
+/* Attention of the query heads of ONE KV head over absolute positions, for rows t_begin <= t < t_end. Row t stands at position
+ * pos0 + t and sees positions p with max(0, pos0+t-window+1) <= p <= pos0+t (window 0: from 0). For each part j of 1,024
+ * positions that holds any of them, over just the positions it sees:
  *     s[p] = fma over d = 0..dk-1 ascending of (q[d], k[p][d]); s = s*scale; with softcap: s = cap * tanh(s/cap)
  *            (Q8_0 K: k[p][d] = f32(scale) * (float)code, rounded once, then as above)
  *     m = max s; e[p] = exp(s[p] - m); l = tree16 of sixteen sums over p mod 16 ascending
@@ -111,7 +114,8 @@ typedef struct dct_kernels {
     const char *name; /* "scalar", "avx2", "avx512", ... */
     void (*linear[DCT_TYPE_COUNT])(const dct_linear_args *args, uint32_t tile_begin, uint32_t tile_end);
     void (*quant_q8)(const float *x, uint32_t k, void *row);
-    void (*rms_norm)(const float *x, const float *w, uint32_t group, uint32_t n_groups, float eps, float *y); /* w[group]; y may be x */
+    /* w[group]; y may be x */
+    void (*rms_norm)(const float *x, const float *w, uint32_t group, uint32_t n_groups, float eps, float *y);
     void (*rope)(const dct_rope_args *args);
     void (*glu)(int act, const float *gate, const float *up, uint32_t n, float *out); /* out may be gate */
     void (*add)(const float *a, const float *b, uint32_t n, float *out);
@@ -119,8 +123,10 @@ typedef struct dct_kernels {
     /* Row `row` of packed W as f32, times scale (scale 1 leaves the bits alone). */
     void (*embed)(dct_dtype type, uint32_t k, const void *w, uint32_t row, float scale, float *out);
     /* One position of every head: x is [n_head_kv*head_dim]. */
-    void (*store_k)(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache);
-    void (*store_v)(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache);
+    void (*store_k)(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                    void *cache);
+    void (*store_v)(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                    void *cache);
     void (*attn)(const dct_attn_args *args, uint32_t kv_head, uint32_t t_begin, uint32_t t_end);
     /* Partial j of row t, all query heads of kv_head. When row t sees no position of the part: m = -inf, l = 0, a = 0. */
     void (*attn_part)(const dct_attn_args *args, uint32_t kv_head, uint32_t t, uint32_t part);
@@ -128,13 +134,18 @@ typedef struct dct_kernels {
     void (*attn_merge)(const dct_attn_args *args, uint32_t t, uint32_t head_begin, uint32_t head_end);
 } dct_kernels;
 
-typedef enum dct_isa { DCT_ISA_SCALAR, DCT_ISA_AVX2, DCT_ISA_AVX2_VNNI, DCT_ISA_AVX512, DCT_ISA_AVX512_VNNI, DCT_ISA_NEON, DCT_ISA_NEON_DOT,
-                       DCT_ISA_COUNT } dct_isa;
+typedef enum dct_isa {
+    DCT_ISA_SCALAR,
+    DCT_ISA_AVX2, DCT_ISA_AVX2_VNNI, DCT_ISA_AVX512, DCT_ISA_AVX512_VNNI,
+    DCT_ISA_NEON, DCT_ISA_NEON_DOT,
+    DCT_ISA_COUNT
+} dct_isa;
 
 /* The best this processor runs. Environment DCTMS_ISA=scalar|avx2|avx512|neon... lowers it (tests, bug reports). */
 const dct_kernels *dct_kernels_best(void);
 
-/* One instruction set's table, NULL when this build or processor lacks it. Entries an instruction set has no code for are the scalar ones. */
+/* One instruction set's table, NULL when this build or processor lacks it. Entries an instruction set has no code for are the
+ * scalar ones. */
 const dct_kernels *dct_kernels_of(dct_isa isa);
 
 /* Fills a rotary table [n_ctx][n_rot] from per-pair frequencies: freq[n_rot/2] in f64 (radians a position), and the

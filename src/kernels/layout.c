@@ -387,10 +387,12 @@ static void put_affine_word(uint8_t *unit, uint32_t bits, uint32_t r, uint32_t w
 
 static void pack_affine(dct_dtype type, const uint8_t *blocks, uint8_t *unit, uint32_t r) {
     const dct_affine *a = dct_dtype_affine(type);
-    const uint32_t block = dct_dtype_block_bytes(type), width = dct_dtype_block_bytes(a->scale), n = AFFINE_COLS / a->group, run = a->group * a->bits / 8;
+    const uint32_t block = dct_dtype_block_bytes(type), width = dct_dtype_block_bytes(a->scale);
+    const uint32_t n = AFFINE_COLS / a->group, run = a->group * a->bits / 8;
     uint8_t *scales = unit + AFFINE_COLS * DCT_TILE_ROWS * a->bits / 8, *biases = scales + n * DCT_TILE_ROWS * width;
     for (uint32_t g = 0; g < n; g++, blocks += block) {
-        for (uint32_t w = 0; w < a->group / 4; w++) put_affine_word(unit, a->bits, r, g * a->group / 4 + w, four_codes(blocks, a->bits, w));
+        for (uint32_t w = 0; w < a->group / 4; w++)
+            put_affine_word(unit, a->bits, r, g * a->group / 4 + w, four_codes(blocks, a->bits, w));
         memcpy(scales + (g * DCT_TILE_ROWS + r) * width, blocks + run, width);
         memcpy(biases + (g * DCT_TILE_ROWS + r) * width, blocks + run + width, width);
     }
@@ -439,9 +441,11 @@ static const form forms[DCT_TYPE_COUNT] = {
     [DCT_TYPE_Q5_K]   = {{256,   2880, 32, true,  0, 0}, pack_q5_k, unpack_q5_k},
     [DCT_TYPE_Q6_K]   = {{256,   3392, 16, false, 32, 0}, pack_q6_k, unpack_q6_k},
     [DCT_TYPE_IQ4_XS] = {{256,   2240, 32, false, 0, 0}, pack_iq4_xs, unpack_iq4_xs},
+#define BIAS(bits) ((bits) == 8 ? 128 : 0)
 #define DCT_DTYPE(name, id, elems, bytes)
 #define DCT_DTYPE_AFFINE(name, bits, group, scale, elems, bytes) \
-    [DCT_TYPE_##name] = {{AFFINE_COLS, AFFINE_COLS / (group) * (bytes) * DCT_TILE_ROWS, 32, true, (bits) == 8 ? 128 : 0, (bits) == 8 ? 128 : 0}, NULL, NULL},
+    [DCT_TYPE_##name] = {                                        \
+        {AFFINE_COLS, AFFINE_COLS / (group) * (bytes) * DCT_TILE_ROWS, 32, true, BIAS(bits), BIAS(bits)}, NULL, NULL},
 #include "base/dtype.def"
 #undef DCT_DTYPE
 };
@@ -557,6 +561,7 @@ void dct_layout_row_f32(dct_dtype type, uint32_t k, const void *tile, uint32_t r
         int8_t codes[MAX_UNIT_COLS];
         float scales[MAX_UNIT_GROUPS], mins[MAX_UNIT_GROUPS];
         dct_layout_unpack_row(type, n, unit, r, codes, scales, mins);
-        for (uint32_t i = 0; i < n; i++) out[j + i] = scales[i / layout->group] * (float)(codes[i] + layout->lift) - mins[i / layout->group];
+        for (uint32_t i = 0; i < n; i++)
+            out[j + i] = scales[i / layout->group] * (float)(codes[i] + layout->lift) - mins[i / layout->group];
     }
 }

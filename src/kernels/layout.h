@@ -49,7 +49,7 @@ enum { DCT_TILE_ROWS = 16 };
 typedef struct dct_layout {
     uint32_t unit_cols;  /* columns a unit */
     uint32_t unit_bytes; /* bytes a unit; a multiple of 64 except for float types */
-    uint32_t group;      /* columns that are summed with one scale: 16 or 32; 0 for float types. Groups of MLX are as many of 32 alike */
+    uint32_t group;      /* columns that are summed with one scale: 16 or 32; 0 for float types. Groups of MLX: as many of 32 */
     bool has_min;        /* a minimum beside the scale */
     int zero;            /* subtracted from the unsigned code: 8, 16, 32, 4, 128 or 0 (tables and minima) */
     int lift;            /* added to the codes that unpack_row gives, which are 8 bits: 128 for unsigned bytes, else 0 */
@@ -72,7 +72,8 @@ void dct_layout_unpack_row(dct_dtype type, uint32_t k, const void *tile, uint32_
 /* Row r of a tile de-quantised, f32[k]. */
 void dct_layout_row_f32(dct_dtype type, uint32_t k, const void *tile, uint32_t r, float *out);
 
-/* A row as the file has it, de-quantised (vectors at load time, oracle, tests). Written from the format, not from the packed form. */
+/* A row as the file has it, de-quantised (vectors at load time, oracle, tests). Written from the format, not from the packed
+ * form. */
 void dct_dequant_row(dct_dtype type, uint32_t k, const void *row, float *out);
 
 /* The other direction, for synth and tests: quantises f32[k] into the file's form by simple round-to-nearest recipes. */

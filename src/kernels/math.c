@@ -74,7 +74,8 @@ typedef struct sum2 {
 
 /* log of a positive finite number as hi + lo: x = 2^e m, m in [sqrt 1/2, sqrt 2); log m = 2 atanh(s), s = (m-1)/(m+1). */
 static sum2 log_sum(double x) {
-    static const double c[] = {1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
+    static const double c[] = {1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21,
+                               1.0 / 23};
     int64_t e = 0;
     if (x < 0x1p-1022) { /* subnormal */
         x *= 0x1p54;

@@ -7,8 +7,8 @@
  *
  *   exp      at most 1 ulp; exactly 0 for x <= -104, infinity for x >= 88.8, exp(0) = 1; NaN gives NaN
  *   tanh     at most 2 ulp; odd; 1 for large x; NaN gives NaN
- *   silu     x / (1 + exp(-x)), at most 3 ulp;  gelu_tanh  x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), which is the same as
- *            x/2 * (1 + tanh(u)). Finite x only: -infinity gives NaN.
+ *   silu     x / (1 + exp(-x)), at most 3 ulp;  gelu_tanh  x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), which is
+ *            the same as x/2 * (1 + tanh(u)). Finite x only: -infinity gives NaN.
  */
 #ifndef DCT_KERNELS_MATH_H
 #define DCT_KERNELS_MATH_H

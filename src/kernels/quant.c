@@ -163,7 +163,8 @@ typedef struct affine_block {
 
 /* Groups of `group` elements with codes 0..max_code, scales and minima 0..max_scale. A minimum is never below zero: a group
  * of positive numbers has its range begin at 0. */
-static void affine256(const float *x, int group, int max_code, int max_scale, uint8_t *d, uint8_t *dmin, affine_block *out, uint8_t *codes) {
+static void affine256(const float *x, int group, int max_code, int max_scale, uint8_t *d, uint8_t *dmin, affine_block *out,
+                      uint8_t *codes) {
     float scales[16], mins[16], top_scale = 0, top_min = 0;
     for (int g = 0; g < 256 / group; g++) {
         float low = 0, high = 0;
@@ -315,7 +316,8 @@ static void block_affine(const dct_affine *a, const float *x, uint8_t *b) {
     if (edge == high) scale = -scale;
     float steps = scale != 0 ? rintf(edge / scale) : 0;
     scale = put_scale(a->scale, b + run, steps != 0 ? edge / steps : scale);
-    float bias = put_scale(a->scale, b + run + dct_dtype_block_bytes(a->scale), steps != 0 ? edge : scale == 0 ? low : 0), inv = inverse(scale);
+    float bias = put_scale(a->scale, b + run + dct_dtype_block_bytes(a->scale), steps != 0 ? edge : scale == 0 ? low : 0);
+    float inv = inverse(scale);
     memset(b, 0, run);
     for (uint32_t j = 0; j < a->group; j++) {
         uint32_t code = (uint32_t)nearest((x[j] - bias) * inv, 0, max_code), at = j * a->bits;
@@ -326,10 +328,12 @@ static void block_affine(const dct_affine *a, const float *x, uint8_t *b) {
 
 void dct_quant_row(dct_dtype type, uint32_t k, const float *x, void *row) {
     static void (*const blocks[DCT_TYPE_COUNT])(const float *x, uint8_t *block) = {
-        [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,     [DCT_TYPE_BF16] = block_bf16,     [DCT_TYPE_Q4_0] = block_q4_0,
-        [DCT_TYPE_Q4_1] = block_q4_1, [DCT_TYPE_Q5_0] = block_q5_0,   [DCT_TYPE_Q5_1] = block_q5_1,     [DCT_TYPE_Q8_0] = block_q8_0,
-        [DCT_TYPE_Q2_K] = block_q2_k, [DCT_TYPE_Q3_K] = block_q3_k,   [DCT_TYPE_Q4_K] = block_q4_k,     [DCT_TYPE_Q5_K] = block_q5_k,
-        [DCT_TYPE_Q6_K] = block_q6_k, [DCT_TYPE_IQ4_NL] = block_iq4_nl, [DCT_TYPE_IQ4_XS] = block_iq4_xs, [DCT_TYPE_MXFP4] = block_mxfp4,
+        [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,       [DCT_TYPE_BF16] = block_bf16,
+        [DCT_TYPE_Q4_0] = block_q4_0, [DCT_TYPE_Q4_1] = block_q4_1,     [DCT_TYPE_Q5_0] = block_q5_0,
+        [DCT_TYPE_Q5_1] = block_q5_1, [DCT_TYPE_Q8_0] = block_q8_0,     [DCT_TYPE_Q2_K] = block_q2_k,
+        [DCT_TYPE_Q3_K] = block_q3_k, [DCT_TYPE_Q4_K] = block_q4_k,     [DCT_TYPE_Q5_K] = block_q5_k,
+        [DCT_TYPE_Q6_K] = block_q6_k, [DCT_TYPE_IQ4_NL] = block_iq4_nl, [DCT_TYPE_IQ4_XS] = block_iq4_xs,
+        [DCT_TYPE_MXFP4] = block_mxfp4,
     };
     uint32_t elems = dct_dtype_block_elems(type), bytes = dct_dtype_block_bytes(type);
     uint8_t *block = row;

@@ -34,8 +34,10 @@ float dct_ref_block_amax(const float *x, uint32_t n);
 static inline float dct_ref_inverse(float amax) { return amax >= DCT_Q8_TINY ? 127.0f / amax : 0.0f; }
 int8_t dct_ref_code(float x, float inverse);
 
-void dct_ref_store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache);
-void dct_ref_store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache);
+void dct_ref_store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                     void *cache);
+void dct_ref_store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                     void *cache);
 
 void dct_ref_attn(const dct_attn_args *args, uint32_t kv_head, uint32_t t_begin, uint32_t t_end);
 void dct_ref_attn_part(const dct_attn_args *args, uint32_t kv_head, uint32_t t, uint32_t part);

@@ -37,16 +37,21 @@ typedef struct partial {
 
 static query query_of(const dct_attn_args *args, uint32_t head, uint32_t t) {
     uint32_t kv_head = head / (args->n_head / args->n_head_kv), pos = args->pos0 + t;
-    query q = {.args = args, .q = args->q + t * args->q_stride + (uint64_t)head * args->dk, .end = pos + 1, .scores = args->scratch};
+    query q = {.args = args, .q = args->q + t * args->q_stride + (uint64_t)head * args->dk, .end = pos + 1,
+               .scores = args->scratch};
     q.k = (const char *)args->k + kv_head * dct_kv_head_bytes(args->type_k, args->dk, args->n_ctx);
     q.v = (const char *)args->v + kv_head * dct_kv_head_bytes(args->type_v, args->dv, args->n_ctx);
     q.begin = args->window != 0 && pos + 1 > args->window ? pos + 1 - args->window : 0;
     return q;
 }
 
-static float *out_of(const dct_attn_args *args, uint32_t head, uint32_t t) { return args->out + t * args->out_stride + (uint64_t)head * args->dv; }
+static float *out_of(const dct_attn_args *args, uint32_t head, uint32_t t) {
+    return args->out + t * args->out_stride + (uint64_t)head * args->dv;
+}
 
-static float half_value(dct_dtype type, uint16_t bits) { return type == DCT_TYPE_F16 ? dct_f32_of_f16(bits) : dct_f32_of_bf16(bits); }
+static float half_value(dct_dtype type, uint16_t bits) {
+    return type == DCT_TYPE_F16 ? dct_f32_of_f16(bits) : dct_f32_of_bf16(bits);
+}
 
 /* Sixteen neighbours of a cache as f32: element `at` and the next fifteen; Q8_0 without its scale. */
 static void load16(dct_dtype type, const char *head, uint64_t at, float out[16]) {

@@ -15,7 +15,8 @@ uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx) {
 /* The size of a head is at most elems * 4 + 63 in every type, so when that fits no step of it wraps. */
 bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint64_t *out) {
     uint64_t most;
-    if (!dct_mul_u64(dct_kv_round(n_ctx), head_dim, &most) || !dct_mul_u64(most, 4, &most) || !dct_add_u64(most, 63, &most)) return false;
+    if (!dct_mul_u64(dct_kv_round(n_ctx), head_dim, &most) || !dct_mul_u64(most, 4, &most)) return false;
+    if (!dct_add_u64(most, 63, &most)) return false;
     return dct_mul_u64(dct_kv_head_bytes(type, head_dim, n_ctx), n_head_kv, out);
 }
 
@@ -39,7 +40,8 @@ static void store_q8(const float *x, uint32_t head_dim, uint32_t n_ctx, uint32_t
     }
 }
 
-static void store(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, place_fn *place, char *cache) {
+static void store(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                  place_fn *place, char *cache) {
     uint64_t head_bytes = dct_kv_head_bytes(type, head_dim, n_ctx);
     for (uint32_t h = 0; h < n_head_kv; h++, x += head_dim, cache += head_bytes) {
         if (type == DCT_TYPE_Q8_0) store_q8(x, head_dim, n_ctx, pos, place, cache);
@@ -47,10 +49,12 @@ static void store(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t h
     }
 }
 
-void dct_ref_store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+void dct_ref_store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                     void *cache) {
     store(type, x, n_head_kv, head_dim, n_ctx, pos, dct_k_at, cache);
 }
 
-void dct_ref_store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+void dct_ref_store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                     void *cache) {
     store(type, x, n_head_kv, head_dim, n_ctx, pos, dct_v_at, cache);
 }

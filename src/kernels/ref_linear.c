@@ -66,7 +66,8 @@ static void quant_output(const dct_linear_args *a, const uint8_t *tile, uint32_t
     for (uint32_t j = 0; j < a->k; j += PIECE) {
         uint32_t cols = a->k - j < PIECE ? a->k - j : PIECE;
         piece w;
-        dct_layout_unpack_row(a->type, cols, tile + (uint64_t)(j / layout->unit_cols) * layout->unit_bytes, r, w.codes, w.scales, w.mins);
+        dct_layout_unpack_row(a->type, cols, tile + (uint64_t)(j / layout->unit_cols) * layout->unit_bytes, r, w.codes,
+                              w.scales, w.mins);
         for (uint32_t t = 0; t < n; t++) sums[t] = add_groups(layout, &w, x_row(a, t0 + t), a->k, j, cols, sums[t]);
     }
     finish(a, out, t0, n, sums);

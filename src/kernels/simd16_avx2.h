@@ -76,7 +76,8 @@ V_INLINE v16f v16f_keep(v16f x, uint32_t begin, uint32_t end, v16f other) {
 /* ---- other types to floats and back ---- */
 
 V_INLINE v16f v16f_load_f16(const uint16_t *p) {
-    return v16f_of(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8))));
+    return v16f_of(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
+                   _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8))));
 }
 V_INLINE v16f v16f_load_f16_n(const uint16_t *p, uint32_t n) {
     uint16_t copy[16] = {0};

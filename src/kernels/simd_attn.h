@@ -48,9 +48,12 @@ static cache_head head_of(dct_dtype type, const void *cache, uint32_t dim, uint3
 /* The first n of sixteen values at index `at`, as numbers; Q8_0 without its scale. */
 V_INLINE v16f load_values(dct_dtype type, const char *values, uint64_t at, uint32_t n) {
     switch (type) {
-    case DCT_TYPE_F16: return n == 16 ? v16f_load_f16((const uint16_t *)values + at) : v16f_load_f16_n((const uint16_t *)values + at, n);
-    case DCT_TYPE_BF16: return n == 16 ? v16f_load_bf16((const uint16_t *)values + at) : v16f_load_bf16_n((const uint16_t *)values + at, n);
-    case DCT_TYPE_Q8_0: return n == 16 ? v16f_load_i8((const int8_t *)values + at) : v16f_load_i8_n((const int8_t *)values + at, n);
+    case DCT_TYPE_F16:
+        return n == 16 ? v16f_load_f16((const uint16_t *)values + at) : v16f_load_f16_n((const uint16_t *)values + at, n);
+    case DCT_TYPE_BF16:
+        return n == 16 ? v16f_load_bf16((const uint16_t *)values + at) : v16f_load_bf16_n((const uint16_t *)values + at, n);
+    case DCT_TYPE_Q8_0:
+        return n == 16 ? v16f_load_i8((const int8_t *)values + at) : v16f_load_i8_n((const int8_t *)values + at, n);
     default: return n == 16 ? v16f_load((const float *)values + at) : v16f_load_n((const float *)values + at, n);
     }
 }
@@ -58,8 +61,8 @@ V_INLINE v16f load_values(dct_dtype type, const char *values, uint64_t at, uint3
 /* Positions that are asked for ahead of those at hand: measured, docs/PERFORMANCE.md. */
 enum { K_AHEAD = 64, V_AHEAD = 24 };
 
-/* Asks for the line of which value `at`, the first of sixteen, is the first; other values are another's to ask for. It may lie behind the
- * end of the cache. */
+/* Asks for the line of which value `at`, the first of sixteen, is the first; other values are another's to ask for. It may lie
+ * behind the end of the cache. */
 V_INLINE void ask_for(dct_dtype type, const char *values, uint64_t at) {
     const uint64_t begin = at * (type == DCT_TYPE_Q8_0 ? 1 : type == DCT_TYPE_F32 ? 4 : 2);
     if (begin % 64 == 0) __builtin_prefetch((const void *)((uintptr_t)values + begin));
@@ -109,7 +112,8 @@ V_INLINE void dots_of_range(dct_dtype type, uint32_t n, const cache_head *k, uin
     for (; p0 < end; p0 += 16) dots(type, n, 1, k, p0, queries);
 }
 
-V_INLINE void scores_of_type(dct_dtype type, uint32_t n, const cache_head *k, uint32_t begin, uint32_t end, const query *queries) {
+V_INLINE void scores_of_type(dct_dtype type, uint32_t n, const cache_head *k, uint32_t begin, uint32_t end,
+                             const query *queries) {
     for (; n >= 6; n -= 6, queries += 6) dots_of_range(type, 6, k, begin, end, queries);
     for (; n >= 4; n -= 4, queries += 4) dots_of_range(type, 4, k, begin, end, queries);
     for (; n >= 2; n -= 2, queries += 2) dots_of_range(type, 2, k, begin, end, queries);
@@ -162,8 +166,8 @@ static void weigh(query *q, float scale, float cap) {
 
 /* Adds the weighted values of positions [begin, end), elements d..d+16*n_chunks-1 (width of them when fewer than 16), to the
  * accumulators of n queries. */
-V_INLINE void add_chunks(dct_dtype type, uint32_t n, uint32_t n_chunks, uint32_t width, const cache_head *v, uint32_t d, uint32_t begin,
-                         uint32_t end, const query *const queries[]) {
+V_INLINE void add_chunks(dct_dtype type, uint32_t n, uint32_t n_chunks, uint32_t width, const cache_head *v, uint32_t d,
+                         uint32_t begin, uint32_t end, const query *const queries[]) {
     v16f acc[N_QUERIES][V_ATTN_CHUNKS], value[V_ATTN_CHUNKS];
     const float *weights[N_QUERIES];
 #pragma GCC unroll 6
@@ -196,7 +200,8 @@ V_INLINE void add_chunks(dct_dtype type, uint32_t n, uint32_t n_chunks, uint32_t
     }
 }
 
-V_INLINE void add_rows(dct_dtype type, uint32_t n, const cache_head *v, uint32_t begin, uint32_t end, const query *const queries[]) {
+V_INLINE void add_rows(dct_dtype type, uint32_t n, const cache_head *v, uint32_t begin, uint32_t end,
+                       const query *const queries[]) {
     const uint32_t wide = 16 * V_ATTN_CHUNKS;
     uint32_t d = 0;
     for (; d + wide <= v->dim; d += wide) add_chunks(type, n, V_ATTN_CHUNKS, 16, v, d, begin, end, queries);
@@ -204,7 +209,8 @@ V_INLINE void add_rows(dct_dtype type, uint32_t n, const cache_head *v, uint32_t
     if (d < v->dim) add_chunks(type, n, 1, v->dim - d, v, d, begin, end, queries);
 }
 
-V_INLINE void values_of_type(dct_dtype type, uint32_t n, const cache_head *v, uint32_t begin, uint32_t end, const query *const queries[]) {
+V_INLINE void values_of_type(dct_dtype type, uint32_t n, const cache_head *v, uint32_t begin, uint32_t end,
+                             const query *const queries[]) {
     for (; n >= 6; n -= 6, queries += 6) add_rows(type, 6, v, begin, end, queries);
     for (; n >= 4; n -= 4, queries += 4) add_rows(type, 4, v, begin, end, queries);
     for (; n >= 2; n -= 2, queries += 2) add_rows(type, 2, v, begin, end, queries);
@@ -240,7 +246,8 @@ static void add_values(uint32_t n, const cache_head *v, const query *const queri
 }
 
 /* Fills m, l and a of each query for a part; queries that see nothing of it get -infinity, 0 and 0. */
-static void run_part(const dct_attn_args *args, const cache_head *k, const cache_head *v, uint32_t part, uint32_t n, query *queries) {
+static void run_part(const dct_attn_args *args, const cache_head *k, const cache_head *v, uint32_t part, uint32_t n,
+                     query *queries) {
     const uint32_t part_begin = part * DCT_PART_POSITIONS, part_end = part_begin + DCT_PART_POSITIONS;
     const query *seeing[N_QUERIES];
     uint32_t n_seeing = 0, begin = UINT32_MAX, end = 0;
@@ -341,7 +348,8 @@ static void attn(const dct_attn_args *args, uint32_t kv_head, uint32_t t_begin, 
         attn_batch(args, &k, &v, n, queries);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t head = kv_head * group + (first + i) % group, t = t_begin + (first + i) / group;
-            divide(queries[i].total_a, queries[i].total_l, args->dv, args->out + t * args->out_stride + (uint64_t)head * args->dv);
+            divide(queries[i].total_a, queries[i].total_l, args->dv,
+                   args->out + t * args->out_stride + (uint64_t)head * args->dv);
         }
     }
 }

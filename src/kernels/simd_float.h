@@ -20,7 +20,8 @@ V_INLINE v16f load_floats(dct_dtype type, const void *p, uint64_t at) {
     }
 }
 
-V_INLINE void float_column(dct_dtype type, uint32_t n_rows, const void *w, const float *const x[], uint32_t col, uint32_t j, v16f acc[][4]) {
+V_INLINE void float_column(dct_dtype type, uint32_t n_rows, const void *w, const float *const x[], uint32_t col, uint32_t j,
+                           v16f acc[][4]) {
     v16f column = load_floats(type, w, (uint64_t)col * 16);
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) acc[t][j] = v16f_fma(column, v16f_set1(x[t][col]), acc[t][j]);

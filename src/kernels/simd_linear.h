@@ -29,8 +29,8 @@ static const uint8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 
 
 /* ---- MLX ---- */
 
-/* Bits, groups and types of scales are many. The codes' bits are known to the compiler, by a type that stands for all of the same bits; the
- * rest is this, known at run time. All zero for other types. */
+/* Bits, groups and types of scales are many. The codes' bits are known to the compiler, by a type that stands for all of the
+ * same bits; the rest is this, known at run time. All zero for other types. */
 typedef struct affine_form {
     uint32_t shift;  /* groups of 32 columns that share a scale are 1 << shift */
     uint32_t codes;  /* bytes of a unit's codes; behind them the scales, then the biases */
@@ -53,7 +53,8 @@ V_INLINE uint32_t affine_bits(dct_dtype type) {
 
 V_INLINE affine_form affine_of(dct_dtype type) {
     const dct_affine *a = dct_dtype_affine(type);
-    const uint32_t array = a->scale == DCT_TYPE_F32 ? 64 : 32, codes = 256 * a->bits, shift = a->group == 32 ? 0 : a->group == 64 ? 1 : 2;
+    const uint32_t array = a->scale == DCT_TYPE_F32 ? 64 : 32, codes = 256 * a->bits;
+    const uint32_t shift = a->group == 32 ? 0 : a->group == 64 ? 1 : 2;
     return (affine_form){shift, codes, array, codes + 2 * array * (4u >> shift), a->scale};
 }
 
@@ -145,7 +146,8 @@ V_INLINE v16f mxfp4_scale(const uint8_t *exponents) {
 /* Scale of group g of a unit, for each of the 16 rows. */
 V_INLINE v16f scale_of(dct_dtype type, affine_form af, const uint8_t *unit, uint32_t g) {
     if (affine_bits(type) != 0) return affine_at(af, unit, g >> af.shift);
-    const uint8_t *q2 = unit + 2 * BY2, *q3 = unit + 2 * BY2 + 4 * HI1, *q4 = unit + 4 * NIB, *q5 = q4 + 4 * HI1, *q6 = q4 + 2 * BY2;
+    const uint8_t *q2 = unit + 2 * BY2, *q3 = unit + 2 * BY2 + 4 * HI1, *q4 = unit + 4 * NIB, *q5 = q4 + 4 * HI1;
+    const uint8_t *q6 = q4 + 2 * BY2;
     switch (type) {
     case DCT_TYPE_Q5_0:
     case DCT_TYPE_Q5_1: return halves_at(unit + NIB + HI1 + g * F16S);
@@ -162,8 +164,8 @@ V_INLINE v16f scale_of(dct_dtype type, affine_form af, const uint8_t *unit, uint
 }
 
 V_INLINE bool has_min(dct_dtype type) {
-    return type == DCT_TYPE_Q4_1 || type == DCT_TYPE_Q5_1 || type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q4_K || type == DCT_TYPE_Q5_K ||
-           affine_bits(type) != 0;
+    return type == DCT_TYPE_Q4_1 || type == DCT_TYPE_Q5_1 || type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q4_K ||
+           type == DCT_TYPE_Q5_K || affine_bits(type) != 0;
 }
 
 /* Minimum of group g. Q4_1, Q5_1 and MLX add theirs where the others subtract. */
@@ -227,7 +229,8 @@ typedef struct x_half {
 } x_half;
 
 V_INLINE x_half x_half_at(const dct_linear_args *a, uint32_t row, uint32_t half) {
-    return (x_half){(const char *)a->x + row * a->x_stride, a->x_stride, 32ull * half, a->k + 4ull * half, a->k + a->k / 8 + 4ull * half};
+    return (x_half){(const char *)a->x + row * a->x_stride, a->x_stride, 32ull * half, a->k + 4ull * half,
+                    a->k + a->k / 8 + 4ull * half};
 }
 
 V_INLINE v64b x_codes(const x_half *x, uint32_t t, uint32_t c) {
@@ -240,7 +243,9 @@ V_INLINE v16i x_sum(const x_half *x, uint32_t t, uint32_t c_begin, uint32_t c_en
     return v16i_of_sums((const int16_t *)(x->row + t * x->stride + x->sums), c_begin == 0 ? factor : 0, c_end == 8 ? factor : 0);
 }
 
-V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) { return wide ? v16i_dot_wide(acc, codes, x) : v16i_dot(acc, codes, x); }
+V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) {
+    return wide ? v16i_dot_wide(acc, codes, x) : v16i_dot(acc, codes, x);
+}
 
 /* ---- one row ---- */
 
@@ -253,16 +258,18 @@ V_INLINE uint32_t units_per_burst(dct_dtype type, affine_form af) {
 /* Types whose arithmetic takes about as long as their bytes: waiting would only add to it. */
 V_INLINE bool is_slow(dct_dtype type) { return type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K; }
 
-/* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not wait for
- * each other. Then group after group, as the order demands. */
-V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, const dct_linear_args *a, uint32_t done, uint32_t h, uint32_t n, v16f acc) {
+/* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not
+ * wait for each other. Then group after group, as the order demands. */
+V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, const dct_linear_args *a, uint32_t done,
+                         uint32_t h, uint32_t n, v16f acc) {
     const uint32_t n_groups = has_groups_of_16(type) ? 2 : 1, words = 8 / n_groups;
     const x_half x[2] = {x_half_at(a, 0, done + h), x_half_at(a, 0, done + h + n - 1)};
     v16i sum[2][2];
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < n * n_groups; g++) {
         const uint32_t begin = g % n_groups * words;
-        sum[g / n_groups][g % n_groups] = zero_of(type) == 0 ? v16i_zero() : x_sum(&x[g / n_groups], 0, begin, begin + words, -zero_of(type));
+        sum[g / n_groups][g % n_groups] =
+            zero_of(type) == 0 ? v16i_zero() : x_sum(&x[g / n_groups], 0, begin, begin + words, -zero_of(type));
     }
 #pragma GCC unroll 8
     for (uint32_t c = 0; c < 8; c++) {
@@ -294,7 +301,8 @@ V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_ar
             if (n_halves - done >= burst && !is_slow(type)) wait_for(unit, burst_bytes);
         }
 #pragma GCC unroll 1
-        for (; h + 1 < here; h += 2) acc = add_halves(type, af, unit, a, done, h, 2, acc); /* h is even, so that nibbles know their place */
+        /* h is even, so that nibbles know their place */
+        for (; h + 1 < here; h += 2) acc = add_halves(type, af, unit, a, done, h, 2, acc);
         if (h < here) acc = add_halves(type, af, unit, a, done, h, 1, acc);
     }
     return acc;
@@ -472,8 +480,8 @@ V_INLINE panels_fn *panels_of(dct_dtype type, uint32_t n_tiles) {
 }
 
 /* Up to BLOCK_ROWS rows against n_tiles tiles, the first of which lies at w. */
-V_INLINE void tiles_times_rows(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes, uint32_t tile, uint32_t n_tiles,
-                               uint32_t row, uint32_t n) {
+V_INLINE void tiles_times_rows(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes,
+                               uint32_t tile, uint32_t n_tiles, uint32_t row, uint32_t n) {
     panels_fn *run = panels_of(type, n_tiles);
     chunk chunks[V_LINEAR_TILES];
     sums out;
@@ -495,7 +503,8 @@ V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, u
     const uint64_t tile_bytes = (a->k / 32 + per_unit - 1) / per_unit * unit_bytes_of(type, af);
     const uint8_t *w = a->w;
     if (a->n == 1) {
-        for (uint32_t tile = tile_begin; tile < tile_end; tile++) store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes));
+        for (uint32_t tile = tile_begin; tile < tile_end; tile++)
+            store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes));
         return;
     }
     /* Blocks of nearly equal size, whole panels but for the last. */

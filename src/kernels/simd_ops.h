@@ -132,7 +132,8 @@ V_INLINE void store_halves(dct_dtype type, uint16_t *p, v16f v, uint32_t n) {
 }
 
 /* Elements of K lie sixteen apart: convert sixteen, then put them down one by one. */
-static void store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+static void store_k(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                    void *cache) {
     if (type != DCT_TYPE_F16 && type != DCT_TYPE_BF16) {
         dct_ref_store_k(type, x, n_head_kv, head_dim, n_ctx, pos, cache);
         return;
@@ -169,7 +170,8 @@ static void store_v_head(dct_dtype type, const float *x, uint32_t head_dim, uint
     }
 }
 
-static void store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos, void *cache) {
+static void store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint32_t pos,
+                    void *cache) {
     const uint64_t head_bytes = dct_kv_head_bytes(type, head_dim, n_ctx);
     for (uint32_t h = 0; h < n_head_kv; h++) {
         store_v_head(type, x + (uint64_t)h * head_dim, head_dim, n_ctx, pos, (char *)cache + h * head_bytes);

@@ -1,9 +1,9 @@
 /* kernels/simd_stream: how the weights of a product with one row are asked for.
  *
- * Such a product is as fast as its weights arrive. Left to itself the processor's prefetcher keeps up only with bytes that are read strictly
- * from begin to end, and even then the arithmetic between reads costs a fifth of the rate. What reaches nine tenths of a plain read's rate for
- * nearly all types (docs/PERFORMANCE.md): bursts of prefetches some way ahead, each followed by one load from near the end of an earlier
- * burst, which keeps the processor from running into lines that are still under way.
+ * Such a product is as fast as its weights arrive. Left to itself the processor's prefetcher keeps up only with bytes that are
+ * read strictly from begin to end, and even then the arithmetic between reads costs a fifth of the rate. What reaches nine
+ * tenths of a plain read's rate for nearly all types (docs/PERFORMANCE.md): bursts of prefetches some way ahead, each followed
+ * by one load from near the end of an earlier burst, which keeps the processor from running into lines that are still under way.
  */
 #ifndef DCT_KERNELS_SIMD_STREAM_H
 #define DCT_KERNELS_SIMD_STREAM_H
