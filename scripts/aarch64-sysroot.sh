@@ -13,7 +13,7 @@ arm64() { # an apt-get command
 }
 echo "Fetching arm64 libraries" >&2
 arm64 update >/dev/null 2>&1 || true # a source without arm64 is no loss; what is missing shows in the next line
-(cd "$dir/apt/archives" && arm64 download libjansson4 libjansson-dev libutf8proc2 libutf8proc-dev libcmocka0 libcmocka-dev >/dev/null)
+(cd "$dir/apt/archives" && arm64 download libjansson4 libjansson-dev libutf8proc2 libutf8proc-dev libcmocka0 libcmocka-dev libnanopb-dev >/dev/null)
 for package in "$dir"/apt/archives/*.deb; do dpkg-deb -x "$package" "$dir"; done
 rm -rf "$dir/apt"
 touch "$dir/complete"

@@ -13,7 +13,7 @@ root=${1:-$(dirname "$0")/..}
 [ -z "${2-}" ] || set -- "$root" "$(realpath "$2")"
 cd "$root"
 
-FLOORS='base=0 model=1 ir=1 kernels=1 text=1 image=1 arch=2 plan=2 compile=3 verify=3 exec=4 engine=5 tools=5 cli=6 server=6'
+FLOORS='base=0 onnx=1 model=1 ir=1 kernels=1 text=1 image=1 arch=2 plan=2 compile=3 verify=3 exec=4 engine=5 tools=5 cli=6 server=6'
 
 # Same-floor includes that the design needs and does not spell out.
 #   text>model    the tokenizer is built from the metadata of a model file

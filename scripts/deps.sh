@@ -19,6 +19,7 @@ if command -v pkg-config >/dev/null 2>&1; then
 else
     missing="$missing libjansson-dev libutf8proc-dev libcmocka-dev"
 fi
+[ -f /usr/include/pb_decode.h ] || missing="$missing libnanopb-dev" # it has no .pc file
 [ -f /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -z "$missing" ] && exit 0
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -53,6 +53,8 @@ typedef struct cli_options {
     const char *output, *svg, *html, *phase, *type;
     bool json, text, paper, diff, concurrency, all, ids, header_only;
     bool exclusive, concurrent;
+    /* plan of an ONNX file */
+    cli_list dims, inputs;
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
@@ -80,6 +82,7 @@ void cli_help(const char *verb); /* NULL: the verbs */
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);
 int cli_diff(const cli_options *o); /* plan --diff */
+int cli_plan_onnx(const cli_options *o, const char *path);
 int cli_verify(const cli_options *o);
 int cli_run(const cli_options *o);
 int cli_inspect(const cli_options *o);

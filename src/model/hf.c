@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "model/gguf_scan.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 #include "model/record.h"
 
 enum { MIB = 1024 * 1024, MAX_PATH = 4096 };

@@ -12,13 +12,13 @@
 #include "base/size.h"
 #include "model/gguf_scan.h"
 #include "model/hf.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 #include "model/record.h"
 
 typedef struct tensor_list {
     const dct_st_tensor *list;
     uint32_t n;
-    uint32_t *index; /* by name, model/name_index.h */
+    uint32_t *index; /* by name, base/name_index.h */
     uint32_t index_size;
     uint64_t seed;
 } tensor_list;

@@ -13,7 +13,7 @@
 
 #include "model/gguf_scan.h"
 #include "model/hf.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 
 enum { MAX_HOLES = 8192, MAX_JOINED = 1024 };
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
@@ -26,7 +26,7 @@ typedef struct vocab {
     dct_str *raw;    /* as the JSON has them; ptr NULL: a hole */
     int32_t *types;
     dct_str *texts;  /* decoded, in the image of the array */
-    uint32_t *index; /* of texts, model/name_index.h */
+    uint32_t *index; /* of texts, base/name_index.h */
     uint32_t index_size;
     uint64_t seed;
 } vocab;

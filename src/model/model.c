@@ -7,7 +7,7 @@
 
 #include "base/half.h"
 #include "model/gguf_scan.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 #include "model/record.h"
 #include "model/swap.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/size.h"
 #include "model/gguf_scan.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 
 _Static_assert(offsetof(dct_meta, key) == 0 && offsetof(dct_tensor, name) == 0, "name_index needs the name first");
 

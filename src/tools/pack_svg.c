@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 #include "plan/plan_text.h"
-#include "tools/pack_table.h"
+#include "tools/pack_svg.h"
 
 enum { WIDTH = 1280, HEIGHT = 640, LEFT = 24, TOP = 40, BOTTOM = 24, PLOT_W = WIDTH - 2 * LEFT, PLOT_H = HEIGHT - TOP - BOTTOM };
 
@@ -41,12 +41,12 @@ static void draw_piece(const canvas *c, dct_str name, const dct_pack_item *item,
                  p->begin, p->end);
 }
 
-static void draw(const dct_pack_table *t, const dct_pack_result *r, dct_writer *w) {
+static void draw(const dct_pack_picture *p, const dct_pack_result *r, dct_writer *w) {
     canvas c = {.t = {put_writer, w}, .from = UINT32_MAX};
-    uint32_t n = (uint32_t)(t->n_lines - 1), to = 0;
+    uint32_t n = p->n, to = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (t->items[i].begin < c.from) c.from = t->items[i].begin;
-        if (t->items[i].end > to) to = t->items[i].end;
+        if (p->items[i].begin < c.from) c.from = p->items[i].begin;
+        if (p->items[i].end > to) to = p->items[i].end;
     }
     c.x_scale = to > c.from ? (double)PLOT_W / (to - c.from) : 1;
     c.y_scale = r->height > 0 ? (double)PLOT_H / (double)r->height : 1;
@@ -59,10 +59,10 @@ static void draw(const dct_pack_table *t, const dct_pack_result *r, dct_writer *
                  ", height %" PRIu64 "%s</text>\n",
                  WIDTH, HEIGHT, LEFT, n, r->load, r->height, r->optimal ? ", proven optimal" : "");
     for (uint32_t i = 0; i < n; i++) {
-        const dct_pack_item *item = &t->items[i];
+        const dct_pack_item *item = &p->items[i];
         dct_pack_piece whole = {0, item->size, item->begin, item->end};
-        if (item->n_pieces == 0 && item->size > 0) draw_piece(&c, dct_pack_table_id(t, i), item, &whole);
-        for (uint32_t k = 0; k < item->n_pieces; k++) draw_piece(&c, dct_pack_table_id(t, i), item, &item->pieces[k]);
+        if (item->n_pieces == 0 && item->size > 0) draw_piece(&c, p->name(p->ctx, i), item, &whole);
+        for (uint32_t k = 0; k < item->n_pieces; k++) draw_piece(&c, p->name(p->ctx, i), item, &item->pieces[k]);
     }
     dct_text_put(&c.t,
                  "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 "
@@ -70,12 +70,12 @@ static void draw(const dct_pack_table *t, const dct_pack_result *r, dct_writer *
                  LEFT, y_of(&c, r->load), WIDTH - LEFT, y_of(&c, r->load));
 }
 
-dct_status dct_pack_table_draw(const dct_pack_table *t, const dct_pack_result *result, const char *path, dct_arena *arena,
-                               dct_err *err) {
+dct_status dct_pack_draw(const dct_pack_picture *picture, const dct_pack_result *result, const char *path, dct_arena *arena,
+                         dct_err *err) {
     dct_writer measure = {.size = UINT64_MAX};
-    draw(t, result, &measure);
+    draw(picture, result, &measure);
     dct_writer w = {.bytes = dct_arena_alloc(arena, measure.pos), .size = measure.pos};
     if (w.bytes == NULL) return dct_fail_memory(err, arena, "the picture");
-    draw(t, result, &w);
+    draw(picture, result, &w);
     return dct_file_write_whole(path, w.bytes, w.pos, err);
 }

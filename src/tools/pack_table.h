@@ -31,8 +31,4 @@ dct_status dct_pack_table_save(const dct_pack_table *table, const char *path, dc
 /* The name of an item, as the file has it. */
 dct_str dct_pack_table_id(const dct_pack_table *table, uint32_t item);
 
-/* The arena over time as a picture. */
-dct_status dct_pack_table_draw(const dct_pack_table *table, const dct_pack_result *result, const char *path, dct_arena *arena,
-                               dct_err *err) DCT_MUST_CHECK;
-
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/os.h"
+#include "tools/pack_svg.h"
 #include "tools/pack_table.h"
 #include "tools/tools.h"
 #include "verify/packing.h"
@@ -69,6 +70,8 @@ static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dc
                     r->height, capacity);
 }
 
+static dct_str item_name(const void *table, uint32_t item) { return dct_pack_table_id(table, item); }
+
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err) {
     dct_arena arena;
     dct_pack_table t = {0};
@@ -88,7 +91,10 @@ dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *
                                         .ms = (double)(dct_os_now_ns() - begun) / 1e6};
         if (params->output != NULL) status = dct_pack_table_save(&t, params->output, &arena, err);
     }
-    if (status == DCT_OK && params->svg != NULL) status = dct_pack_table_draw(&t, &packed, params->svg, &arena, err);
+    if (status == DCT_OK && params->svg != NULL) {
+        const dct_pack_picture picture = {t.items, (uint32_t)(t.n_lines - 1), item_name, &t};
+        status = dct_pack_draw(&picture, &packed, params->svg, &arena, err);
+    }
     if (status == DCT_OK) status = check_capacity(params->capacity, &packed, err);
     dct_arena_deinit(&arena);
     return status;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "model/name_index.h"
+#include "base/name_index.h"
 
 enum { MAX_TOKEN = 16, N_HAN = 2000 };
 

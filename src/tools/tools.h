@@ -40,6 +40,23 @@ typedef struct dct_packfile_result {
 } dct_packfile_result;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
 
+/* Plans an ONNX file: the lifetimes of its values, a packing that the verifier accepted, its certificate, and what it all takes.
+ * dims are "batch=1", inputs "images=1x3x224x224". Nodes that cannot be shaped are listed through `complain`, a line each, before
+ * DCT_BAD_FILE. */
+typedef struct dct_onnx_params {
+    const char *path;
+    const char *const *dims, *const *inputs;
+    uint32_t n_dims, n_inputs;
+    uint64_t nodes;      /* of the exact search; 0: default */
+    bool json, with_values; /* the steps and values as well as the table */
+    const char *svg;     /* NULL: no such file */
+    void (*write)(void *ctx, const char *text, size_t n);
+    void *ctx;
+    void (*complain)(void *ctx, const char *text, size_t n);
+    void *complain_ctx;
+} dct_onnx_params;
+dct_status dct_onnx_plan(const dct_onnx_params *params, dct_err *err) DCT_MUST_CHECK;
+
 /* A plan's command as a file for a scheduler, with M_max as its limit of memory. Paths begin with '/'. */
 typedef struct dct_emit_params {
     const char *format;       /* one of dct_emit_names */

@@ -1,7 +1,7 @@
-/* model/name_index: finds a record by its name. An open-addressing table of record numbers + 1 (0 = free), linear probing, at
+/* base/name_index: finds a record by its name. An open-addressing table of record numbers + 1 (0 = free), linear probing, at
  * most half full. Records are an array of structs that begin with a dct_str. */
-#ifndef DCT_MODEL_NAME_INDEX_H
-#define DCT_MODEL_NAME_INDEX_H
+#ifndef DCT_BASE_NAME_INDEX_H
+#define DCT_BASE_NAME_INDEX_H
 
 #include "base/hash.h"
 #include "base/reader.h"

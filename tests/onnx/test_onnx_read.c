@@ -1,0 +1,285 @@
+/* The reader: what it makes of a small model, models cut off at every byte and with every byte changed, and what it says of files
+ * that lie. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "onnx/onnx.h"
+#include "support/onnx_build.h"
+
+static void put(pb *graph, uint32_t field, pb inner) { pb_put(graph, field, &inner); }
+
+/* x ─ Conv ─ c ─ Relu ─ r ─ Reshape ─ y, the shape a weight. */
+static pb small_graph(void) {
+    pb g = {0};
+    pb_text(&g, 2, "small");
+    put(&g, 11, onnx_info("x", "f?batchx3x8x8"));
+    put(&g, 5, onnx_tensor("w", "f4x3x3x3"));
+    put(&g, 5, onnx_tensor("to", "i2:0,-1"));
+    put(&g, 1, onnx_node("Conv", "x w", "c", "pads=1,1,1,1,"));
+    put(&g, 1, onnx_node("Relu", "c", "r", ""));
+    put(&g, 1, onnx_node("Reshape", "r to", "y", ""));
+    put(&g, 12, onnx_info("y", "f?batchx256"));
+    return g;
+}
+
+static pb small_model(void) {
+    pb g = small_graph();
+    return onnx_model(&g);
+}
+
+/* All that an open model goes through before it is packed. */
+static dct_status go_through(const void *bytes, size_t n, dct_arena *arena, dct_onnx_graph *g, dct_err *err) {
+    uint32_t n_unshaped;
+    dct_arena_init(arena, 64 << 20);
+    dct_status status = dct_onnx_open_bytes(bytes, n, arena, g, err);
+    if (status == DCT_OK) status = dct_onnx_bind_dim(g, "batch=2", err);
+    if (status == DCT_OK) status = dct_onnx_check_bound(g, err);
+    if (status == DCT_OK) status = dct_onnx_shape(g, arena, &n_unshaped, err);
+    return status;
+}
+
+static void a_model_is_read(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb model = small_model();
+    dct_arena arena;
+    dct_onnx_graph g;
+    dct_err err;
+    assert_int_equal(go_through(model.bytes, model.n, &arena, &g, &err), DCT_OK);
+    assert_int_equal(g.n_nodes, 3);
+    assert_int_equal(g.opset, 17);
+    assert_true(dct_str_eq_z(g.name, "small"));
+    const dct_onnx_value *y = &g.values[g.nodes[2].out[0]];
+    assert_true(y->is_output && y->is_shaped);
+    assert_int_equal(y->tensor.n_dims, 2);
+    assert_int_equal(y->tensor.dims[0], 2);
+    assert_int_equal(y->tensor.dims[1], 256);
+    dct_arena_deinit(&arena);
+    pb_free(&model);
+}
+
+/* The same through a file, whose weight's data are passed over: the buffer does not hold them all. */
+static void weights_are_passed_over(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    char path[512];
+    snprintf(path, sizeof path, "%s/onnx_read.%ld.onnx", DCT_BINARY_DIR, (long)getpid());
+    pb g = small_graph(), big = {0};
+    size_t n = 300000;
+    void *data = calloc(1, n);
+    pb_int(&big, 1, 75000);
+    pb_int(&big, 2, 1);
+    pb_text(&big, 8, "big");
+    pb_bytes(&big, 9, data, n);
+    pb_put(&g, 5, &big);
+    put(&g, 1, onnx_node("Relu", "big", "unused", ""));
+    pb model = onnx_model(&g);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(model.bytes, 1, model.n, f), model.n);
+    fclose(f);
+    dct_arena arena;
+    dct_arena_init(&arena, 256 * 1024);
+    dct_onnx_graph read;
+    dct_err err;
+    assert_int_equal(dct_onnx_open(path, &arena, &read, &err), DCT_OK);
+    assert_int_equal(read.n_nodes, 4);
+    assert_true(read.values[read.nodes[3].in[0]].source == DCT_ONNX_WEIGHT);
+    dct_arena_deinit(&arena);
+    remove(path);
+    free(data);
+    pb_free(&model);
+}
+
+/* Never anything but a status with a line; whole or not, nothing is read past its end (the sanitizers watch). */
+static void damage_is_refused_or_read(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb model = small_model();
+    dct_arena arena;
+    dct_onnx_graph g;
+    dct_err err;
+    for (size_t n = 0; n < model.n; n++) {
+        uint8_t *cut = malloc(n > 0 ? n : 1); /* of that size exactly */
+        memcpy(cut, model.bytes, n);
+        dct_status status = go_through(cut, n, &arena, &g, &err);
+        assert_true(status == DCT_OK || (status == DCT_BAD_FILE && err.message[0] != '\0'));
+        dct_arena_deinit(&arena);
+        free(cut);
+    }
+    for (size_t at = 0; at < model.n; at++) {
+        for (int flip = 1; flip < 256; flip += 14) {
+            model.bytes[at] ^= (uint8_t)flip;
+            dct_status status = go_through(model.bytes, model.n, &arena, &g, &err);
+            assert_true(status == DCT_OK || err.message[0] != '\0');
+            dct_arena_deinit(&arena);
+            model.bytes[at] ^= (uint8_t)flip;
+        }
+    }
+    pb_free(&model);
+}
+
+/* Node 1 comes before node 0, on which it depends: put in order. */
+static void nodes_are_put_in_order(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb graph = {0};
+    put(&graph, 11, onnx_info("x", "f4"));
+    put(&graph, 1, onnx_node("Relu", "b", "c", ""));
+    put(&graph, 1, onnx_node("Abs", "x", "a", ""));
+    put(&graph, 1, onnx_node("Neg", "a", "b", ""));
+    put(&graph, 1, onnx_node("Exp", "x", "d", ""));
+    pb model = onnx_model(&graph);
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_onnx_graph g;
+    dct_err err;
+    assert_int_equal(dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err), DCT_OK);
+    static const char *const order[] = {"Abs", "Neg", "Relu", "Exp"};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(dct_str_eq_z(g.nodes[i].op, order[i]));
+        assert_int_equal(g.values[g.nodes[i].out[0]].node, i);
+    }
+    dct_arena_deinit(&arena);
+    pb_free(&model);
+}
+
+/* A graph of one lie, and words of what is said about it. */
+static void check_lie(pb graph, const char *said) {
+    pb model = onnx_model(&graph);
+    dct_arena arena;
+    dct_onnx_graph g;
+    dct_err err = {0};
+    dct_status status = go_through(model.bytes, model.n, &arena, &g, &err);
+    if (status != DCT_BAD_FILE || strstr(err.message, said) == NULL) fail_msg("'%s', not '%s'", err.message, said);
+    dct_arena_deinit(&arena);
+    pb_free(&model);
+}
+
+static void lies_are_named(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb g = small_graph();
+    put(&g, 1, onnx_node("Relu", "c", "r", ""));
+    check_lie(g, "'r' is defined twice");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("w", "f1:0"));
+    check_lie(g, "'w' is defined twice");
+    g = small_graph();
+    put(&g, 11, onnx_info("x", "f1"));
+    check_lie(g, "'x' is defined twice");
+    g = small_graph();
+    put(&g, 1, onnx_node("Relu", "nowhere", "z", ""));
+    check_lie(g, "reads 'nowhere', which nothing defines");
+    g = small_graph();
+    put(&g, 12, onnx_info("lost", "f1"));
+    check_lie(g, "nothing defines the output 'lost'");
+    g = small_graph();
+    put(&g, 1, onnx_node("Add", "x q", "p", ""));
+    put(&g, 1, onnx_node("Relu", "p", "q", ""));
+    check_lie(g, "which needs it in turn");
+    g = small_graph();
+    put(&g, 1, onnx_node("Add", "x self", "self", ""));
+    check_lie(g, "which needs it in turn");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("n", "f-3"));
+    check_lie(g, "tensor 'n': dimension 0 is -3");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("n", "f9223372036854775807x9223372036854775807"));
+    check_lie(g, "more bytes than there can be");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("n", "i3:1,2"));
+    check_lie(g, "has 16 bytes, its shape needs 24");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("n", "f1x1x1x1x1x1x1x1x1"));
+    check_lie(g, "more than 8 dimensions");
+    g = small_graph();
+    put(&g, 5, onnx_tensor("n", "?1"));
+    check_lie(g, "its type (0) is not known");
+    g = small_graph();
+    put(&g, 11, onnx_info("words", "s4"));
+    check_lie(g, "no tensor of numbers");
+    g = small_graph();
+    put(&g, 15, (pb){0});
+    check_lie(g, "sparse weights");
+    check_lie((pb){0}, "no graph with nodes");
+}
+
+static void bounds_are_asked_for(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    static const struct {
+        const char *input, *dim, *said; /* said NULL: bound */
+    } cases[] = {
+        {NULL, NULL, "1 dimension is open: 0 'batch' of 'x'"},
+        {NULL, "batch=4", NULL},
+        {"x=4x3x8x8", NULL, NULL},
+        {"x=4x3x8x8", "batch=4", NULL},
+        {"x=4x3x8x8", "batch=5", "another size"},
+        {"x=4x3x8x9", NULL, "dimension 3 is 8, not 9"},
+        {"x=4x3x8", NULL, "has 4 dimensions, not 3"},
+        {"y=4", NULL, "no input 'y'"},
+        {"w=4", NULL, "no input 'w'"},
+        {"x=4x", NULL, "is expected"},
+        {"x=4x3x8x99999999999999999999", NULL, "is expected"},
+        {NULL, "batch=-1", "NAME=N is expected"},
+        {NULL, "batch", "NAME=N is expected"},
+        {NULL, "time=3", "no input has a dimension named 'time'"},
+    };
+    pb model = small_model();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        dct_onnx_graph g;
+        dct_err err = {0};
+        assert_int_equal(dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err), DCT_OK);
+        dct_status status = DCT_OK;
+        if (cases[i].input != NULL) status = dct_onnx_bind_input(&g, cases[i].input, &err);
+        if (status == DCT_OK && cases[i].dim != NULL) status = dct_onnx_bind_dim(&g, cases[i].dim, &err);
+        if (status == DCT_OK) status = dct_onnx_check_bound(&g, &err);
+        bool right = cases[i].said == NULL ? status == DCT_OK : status == DCT_USAGE && strstr(err.message, cases[i].said) != NULL;
+        if (!right) fail_msg("case %zu: %s", i, err.message);
+        dct_arena_deinit(&arena);
+    }
+    pb_free(&model);
+}
+
+static void memory_that_is_refused_is_said(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb model = small_model();
+    bool done = false;
+    for (uint64_t k = 1; !done; k++) {
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        arena.fail_at = k;
+        dct_onnx_graph g;
+        dct_err err = {0};
+        uint32_t n_unshaped;
+        dct_status status = dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err);
+        if (status == DCT_OK) status = dct_onnx_bind_dim(&g, "batch=1", &err);
+        if (status == DCT_OK) status = dct_onnx_shape(&g, &arena, &n_unshaped, &err);
+        done = arena.n_allocs < k;
+        assert_int_equal(status, done ? DCT_OK : DCT_NO_FIT);
+        dct_arena_deinit(&arena);
+    }
+    pb_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_is_read),        cmocka_unit_test(weights_are_passed_over),
+        cmocka_unit_test(damage_is_refused_or_read), cmocka_unit_test(nodes_are_put_in_order),
+        cmocka_unit_test(lies_are_named),         cmocka_unit_test(bounds_are_asked_for),
+        cmocka_unit_test(memory_that_is_refused_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
