@@ -114,6 +114,22 @@ static void a_stack_that_grows_ends_the_command(void **state) {
     }
 }
 
+/* A worker's stack does not grow: it is planned, and nothing but its size keeps it from what lies below. */
+static void a_workers_stack_has_room(void **state) {
+    static const char *const sets[] = {"scalar", "avx2", "avx512"}; /* what the processor does not have falls to what it has */
+    skip_without_seal(state);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        setenv("DCTMS_ISA", sets[i], 1);
+        child c = run_with("depth", "on", 0);
+        unsetenv("DCTMS_ISA");
+        expect_text(&c, "depth", "on", "hole: depth: 1 stacks of 262144 bytes, used ");
+        double used = number_after(c.text[1], " bytes, used ");
+        print_message("%s: a worker's stack is used to %.0f of 262144 bytes\n", sets[i], used);
+        assert_in_range(used, 1024, 262144 / 4);
+        drop(&c);
+    }
+}
+
 static void unsealed_all_of_it_passes_and_is_said(void **state) {
     (void)state;
     if (!CAN_LOAD || emulated("skipped: the emulator loads no library for us")) skip();
@@ -136,6 +152,7 @@ int main(void) {
         cmocka_unit_test(sealed_the_hole_is_refused_or_counted),
         cmocka_unit_test(with_kill_the_command_names_the_call),
         cmocka_unit_test(a_stack_that_grows_ends_the_command),
+        cmocka_unit_test(a_workers_stack_has_room),
         cmocka_unit_test(unsealed_all_of_it_passes_and_is_said),
     };
     begin_files();
