@@ -54,7 +54,7 @@ typedef struct cli_options {
     bool json, text, paper, diff, concurrency, all, ids, header_only;
     bool exclusive, concurrent;
     /* plan of an ONNX file */
-    cli_list dims, inputs;
+    cli_list dims, inputs, values;
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */

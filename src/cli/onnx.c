@@ -17,15 +17,17 @@ static const char *foreign_flag(const cli_options *o) {
 
 int cli_plan_onnx(const cli_options *o, const char *path) {
     const char *flag = foreign_flag(o);
-    if (flag != NULL) return cli_usage("%s is not for ONNX files: --dim, --input, --json, --text and --svg are", flag);
+    if (flag != NULL) return cli_usage("%s is not for ONNX files: --dim, --input, --value, --json, --text and --svg are", flag);
     cli_paths paths = {{path}, {NULL}};
     cli_add_path(paths.out, o->svg);
     if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
     const dct_onnx_params params = {.path = path,
                                     .dims = o->dims.text,
                                     .inputs = o->inputs.text,
+                                    .values = o->values.text,
                                     .n_dims = o->dims.n,
                                     .n_inputs = o->inputs.n,
+                                    .n_values = o->values.n,
                                     .nodes = o->nodes,
                                     .json = o->json,
                                     .with_values = o->text,

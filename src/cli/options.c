@@ -123,6 +123,8 @@ static const opt_row rows[] = {
      "of an ONNX file: the size of a dimension that it leaves open; may be repeated"},
     {NULL, "--input", NULL, O_LIST, V_PLAN, F(inputs), NULL, "NAME=SHAPE",
      "of an ONNX file: the shape of an input, 1x3x224x224; may be repeated"},
+    {NULL, "--value", NULL, O_LIST, V_PLAN, F(values), NULL, "NAME=N",
+     "of an ONNX file: what is in an input, where that decides which branch is taken; may be repeated"},
     {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",

@@ -48,7 +48,7 @@ int cli_plan(const cli_options *o) {
     if (cli_is_group(o)) return cli_plan_group(o);
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model after -m, or several without");
     if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
-    if (o->dims.n > 0 || o->inputs.n > 0) return cli_usage("--dim and --input are for ONNX files");
+    if (o->dims.n + o->inputs.n + o->values.n > 0) return cli_usage("--dim, --input and --value are for ONNX files");
     dctms_plan_params params;
     dctms_plan_format drawn;
     cli_paths paths = {{cli_model_path(o)}, {NULL}};

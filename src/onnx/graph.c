@@ -159,6 +159,29 @@ dct_status dct_onnx_bind_input(dct_onnx_graph *g, const char *text, dct_err *err
     return DCT_OK;
 }
 
+dct_status dct_onnx_bind_value(dct_onnx_graph *g, const char *text, dct_arena *arena, dct_err *err) {
+    dct_str name;
+    const char *value;
+    int64_t number;
+    uint64_t n;
+    if (!cut_at_equals(text, &name, &value) || !take_size(&value, &number) || *value != '\0')
+        return dct_fail(err, DCT_USAGE, "value '%.100s': NAME=N is expected", text);
+    dct_onnx_quoted shown = dct_onnx_quote(name);
+    dct_onnx_value *input = find_input(g, name);
+    if (input == NULL) return dct_fail(err, DCT_USAGE, "the model has no input '%s'", shown.text);
+    dct_onnx_tensor *t = &input->tensor;
+    if (!dct_onnx_count(t, &n) || n > DCT_ONNX_MAX_ITEMS)
+        return dct_fail(err, DCT_USAGE, "input '%s' has more than %d elements", shown.text, DCT_ONNX_MAX_ITEMS);
+    dct_onnx_item *items = dct_arena_array(arena, n, sizeof *items);
+    if (items == NULL) return dct_fail_memory(err, arena, "an input's value");
+    for (uint64_t i = 0; i < n; i++) {
+        if (dct_onnx_is_float(t->type)) items[i].f = (double)number;
+        else items[i].i = number;
+    }
+    t->items = items;
+    return DCT_OK;
+}
+
 /* One more open dimension in the message. */
 static void add_open(char *text, size_t size, const dct_onnx_value *input, uint32_t dim, bool again) {
     size_t used = strlen(text);

@@ -53,12 +53,18 @@ dct_onnx_quoted dct_onnx_quote(dct_str name);
 bool dct_onnx_count(const dct_onnx_tensor *t, uint64_t *n);
 bool dct_onnx_bytes(const dct_onnx_tensor *t, uint64_t *bytes);
 
-typedef enum dct_onnx_source { DCT_ONNX_UNDEFINED, DCT_ONNX_INPUT, DCT_ONNX_WEIGHT, DCT_ONNX_NODE } dct_onnx_source;
+typedef enum dct_onnx_source {
+    DCT_ONNX_UNDEFINED,
+    DCT_ONNX_INPUT,     /* of the graph */
+    DCT_ONNX_PARAMETER, /* of a body */
+    DCT_ONNX_WEIGHT,
+    DCT_ONNX_NODE
+} dct_onnx_source;
 
 typedef struct dct_onnx_value {
     dct_str name;            /* first: base/name_index.h wants it there */
     dct_onnx_source source;
-    uint32_t node;           /* that writes it */
+    uint32_t node;           /* of the graph, that writes it, or whose body does */
     bool is_output, is_shaped;
     bool has_rank;           /* of an input: the file says how many dimensions it has */
     dct_onnx_tensor tensor;
@@ -73,6 +79,7 @@ typedef struct dct_onnx_attr {
     const dct_onnx_item *items; /* of a list: all integers, or all floats */
     uint32_t n_items;
     dct_onnx_tensor tensor;
+    const struct dct_onnx_body *body; /* NULL: none */
 } dct_onnx_attr;
 
 /* How a node's first output lies to its inputs. */
@@ -84,14 +91,21 @@ typedef enum dct_onnx_storage {
 
 typedef struct dct_onnx_node {
     dct_str op, name, domain; /* domain "" is the standard's */
-    const uint32_t *in, *out; /* values, or DCT_ONNX_NONE */
+    uint32_t *in, *out;       /* values, or DCT_ONNX_NONE */
     uint32_t n_in, n_out;
-    const dct_onnx_attr *attrs;
+    uint32_t n_needs;         /* of in: with the values that its bodies read, which stand behind its inputs */
+    dct_onnx_attr *attrs;
     uint32_t n_attrs;
-    bool has_body;            /* graphs among its attributes */
     dct_onnx_storage storage; /* from here on by dct_onnx_shape */
     const char *why;          /* NULL: it has been shaped, or one before it has not */
 } dct_onnx_node;
+
+/* A branch of an If, or what a Loop or a Scan repeats. */
+typedef struct dct_onnx_body {
+    dct_onnx_node *nodes;
+    uint32_t *outputs; /* values */
+    uint32_t n_nodes, n_outputs;
+} dct_onnx_body;
 
 typedef struct dct_onnx_graph {
     dct_str name, producer;
@@ -111,11 +125,15 @@ bool dct_onnx_is_supported(void); /* by this build */
 dct_status dct_onnx_bind_dim(dct_onnx_graph *g, const char *text, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_onnx_bind_input(dct_onnx_graph *g, const char *text, dct_err *err) DCT_MUST_CHECK;
 
+/* "rate=16000": every element of an input of few is that number, which decides what hangs on it. After its shape is bound. */
+dct_status dct_onnx_bind_value(dct_onnx_graph *g, const char *text, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+
 /* DCT_USAGE names the dimensions that are still open. */
 dct_status dct_onnx_check_bound(const dct_onnx_graph *g, dct_err *err) DCT_MUST_CHECK;
 
-/* Works out all shapes. What cannot be shaped has `why` set in its node; *n_unshaped is how many these are. Nodes behind them are
- * not looked at, and their values stay unshaped. */
+/* Works out all shapes. Where the condition of an If is known, the nodes of its branch take its place in g->nodes. What cannot be
+ * shaped has `why` set in its node; *n_unshaped is how many these are. Nodes behind them are not looked at, and their values stay
+ * unshaped. */
 dct_status dct_onnx_shape(dct_onnx_graph *g, dct_arena *arena, uint32_t *n_unshaped, dct_err *err) DCT_MUST_CHECK;
 
 #endif

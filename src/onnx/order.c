@@ -29,12 +29,14 @@ static dct_status fail_at_node(const dct_onnx_graph *g, uint32_t i, uint32_t val
 static dct_status advance(sorter *s, dct_err *err) {
     visit *top = &s->stack[s->n_stack - 1];
     const dct_onnx_node *node = &s->g->nodes[top->node];
-    while (top->next_in < node->n_in) {
+    while (top->next_in < node->n_needs) {
+        bool is_inside = top->next_in >= node->n_in; /* what a body reads may be the body's own */
         uint32_t v = node->in[top->next_in++];
         if (v == DCT_ONNX_NONE) continue;
         const dct_onnx_value *value = &s->g->values[v];
         if (value->source == DCT_ONNX_UNDEFINED) return fail_at_node(s->g, top->node, v, "which nothing defines", err);
         if (value->source != DCT_ONNX_NODE || s->state[value->node] == DONE) continue;
+        if (is_inside && value->node == top->node) continue;
         if (s->state[value->node] == OPEN) return fail_at_node(s->g, top->node, v, "which needs it in turn", err);
         s->state[value->node] = OPEN;
         s->stack[s->n_stack++] = (visit){value->node, 0};
@@ -59,13 +61,14 @@ static dct_status find_order(sorter *s, dct_err *err) {
     return DCT_OK;
 }
 
-static void apply(const sorter *s, dct_onnx_node *sorted) {
+static void apply(const sorter *s, dct_onnx_node *sorted, uint32_t *number) {
     dct_onnx_graph *g = s->g;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         sorted[i] = g->nodes[s->order[i]];
-        for (uint32_t k = 0; k < sorted[i].n_out; k++) {
-            if (sorted[i].out[k] != DCT_ONNX_NONE) g->values[sorted[i].out[k]].node = i;
-        }
+        number[s->order[i]] = i;
+    }
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (g->values[v].source == DCT_ONNX_NODE) g->values[v].node = number[g->values[v].node];
     }
     g->nodes = sorted;
 }
@@ -80,9 +83,10 @@ dct_status dct_onnx_sort(dct_onnx_graph *g, dct_arena *arena, dct_err *err) {
     s.stack = dct_arena_array(arena, g->n_nodes, sizeof *s.stack);
     s.order = dct_arena_array(arena, g->n_nodes, sizeof *s.order);
     dct_onnx_node *sorted = dct_arena_array(arena, g->n_nodes, sizeof *sorted);
-    if (s.state == NULL || s.stack == NULL || s.order == NULL || sorted == NULL)
+    uint32_t *number = dct_arena_array(arena, g->n_nodes, sizeof *number);
+    if (s.state == NULL || s.stack == NULL || s.order == NULL || sorted == NULL || number == NULL)
         return dct_fail_memory(err, arena, "the order of nodes");
     dct_status status = find_order(&s, err);
-    if (status == DCT_OK) apply(&s, sorted);
+    if (status == DCT_OK) apply(&s, sorted, number);
     return status;
 }

@@ -1,363 +1,94 @@
-/* onnx/read: the file as a record. nanopb (Debian's libnanopb-dev) takes protocol buffers apart: tags, lengths, numbers; this
- * file knows which fields of ONNX's messages matter and skips the others, weights among them, without reading them.
+/* onnx/read: the file as a record: which fields of ONNX's messages matter. The others are skipped without being read.
  *
- *      ModelProto ─► GraphProto ─► NodeProto ─► AttributeProto ─► TensorProto        a function reads one field of a message;
- *                        │                                                           `into` is the record that it fills
+ *      ModelProto ─► GraphProto ─► NodeProto ─► AttributeProto ─► TensorProto, GraphProto (a body)
+ *                        │
  *                        ├───────► TensorProto (weights)
  *                        └───────► ValueInfoProto (inputs, outputs) ─► TypeProto ─► TensorShapeProto
  *
- * A value exists from the first time that its name is met, since the fields of a graph may stand in any order; order.c
- * sees to it that each is defined before it is used.
+ * A function reads one field of a message; `into` is the record that it fills. A value exists from the first time that its name
+ * is met, since the fields of a graph may stand in any order. A body has names of its own: those that it does not define itself
+ * turn out to be the outer graph's when it has been read, and are replaced by these when everything has. order.c sees to it that
+ * each value is defined before it is used.
  */
-#include <pb_decode.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/name_index.h"
-#include "base/os.h"
-#include "base/size.h"
 #include "onnx/order.h"
+#include "onnx/wire.h"
 
-typedef unsigned long long ull;
+enum { MAX_DEPTH = 8 }; /* of bodies in bodies */
 
-enum {
-    BUFFER_BYTES = 64 * 1024,
-    RAW_BYTES = 8 * DCT_ONNX_MAX_ITEMS, /* a tensor whose data are longer is not looked into */
-    MAX_RECORDS = 1 << 28
-};
-
-typedef struct list {
-    void *items;
-    uint32_t n, cap;
-} list;
+/* A graph, or the body that is being read. */
+typedef struct scope {
+    struct scope *outer;
+    dct_list nodes, outputs, values; /* values: numbers of those whose names were met here */
+    uint32_t *index, index_size;     /* of `values` by name: what was met, its number + 1 */
+    uint32_t depth;
+} scope;
 
 typedef struct reader {
-    dct_arena *arena;
-    dct_err *err;
-    dct_status status;   /* why it ended, when not for what nanopb says */
-    const dct_file *file; /* NULL: all is in the buffer */
-    uint8_t *buffer;
-    uint64_t pos, buffer_at, buffer_n; /* the next byte; what the buffer holds of the file */
-    list values, nodes;
-    uint32_t *index, index_size; /* of values by name */
+    dct_wire w; /* first: fields find the reader by it */
+    scope *scope;
+    dct_list values; /* of dct_onnx_value */
+    dct_list means;  /* a value: the one of the outer graph that its name means, itself when it is no such name */
+    dct_onnx_graph g;
     bool has_graph;
 } reader;
 
-static bool fail(reader *r, dct_status status) {
-    r->status = status;
-    return false;
-}
-
-static bool fail_memory(reader *r) { return fail(r, dct_fail_memory(r->err, r->arena, "the ONNX graph")); }
-
-#define FAIL(r, ...) fail(r, dct_fail_at((r)->err, DCT_BAD_FILE, (r)->pos, __VA_ARGS__))
-
-/* ---- bytes ---- */
-
-static bool fill_buffer(reader *r) {
-    r->buffer_at = r->pos;
-    r->buffer_n = r->file->bytes - r->pos < BUFFER_BYTES ? r->file->bytes - r->pos : BUFFER_BYTES;
-    dct_status status = dct_file_read_at(r->file, r->pos, r->buffer, r->buffer_n, r->err);
-    return status == DCT_OK || fail(r, status);
-}
-
-/* nanopb has seen that so many bytes are left. */
-static bool read_bytes(pb_istream_t *s, pb_byte_t *out, size_t n) {
-    reader *r = s->state;
-    while (n > 0) {
-        uint64_t at = r->pos - r->buffer_at;
-        if (r->pos < r->buffer_at || at >= r->buffer_n) {
-            if (r->file == NULL || r->pos >= r->file->bytes || !fill_buffer(r)) return false;
-            at = 0;
-        }
-        size_t part = r->buffer_n - at < n ? (size_t)(r->buffer_n - at) : n;
-        memcpy(out, r->buffer + at, part);
-        r->pos += part;
-        out += part;
-        n -= part;
-    }
-    return true;
-}
-
-/* Goes on behind a field that does not matter. Bytes are passed over, not read. */
-static bool skip(pb_istream_t *s, pb_wire_type_t wire) {
-    pb_istream_t field;
-    if (wire != PB_WT_STRING) return pb_skip_field(s, wire);
-    if (!pb_make_string_substream(s, &field)) return false;
-    ((reader *)s->state)->pos += field.bytes_left;
-    return true;
-}
-
-/* ---- fields ---- */
-
-typedef bool field_fn(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into);
-
-static bool read_message(reader *r, pb_istream_t *s, field_fn *read_field, void *into) {
-    pb_wire_type_t wire;
-    uint32_t tag;
-    bool is_end;
-    while (pb_decode_tag(s, &wire, &tag, &is_end)) {
-        if (!read_field(r, s, tag, wire, into)) return false;
-    }
-    return is_end;
-}
-
-static bool read_inner(reader *r, pb_istream_t *s, pb_wire_type_t wire, field_fn *read_field, void *into) {
-    pb_istream_t field;
-    if (wire != PB_WT_STRING) return FAIL(r, "a message has the wrong wire type");
-    return pb_make_string_substream(s, &field) && read_message(r, &field, read_field, into) && field.bytes_left == 0;
-}
-
-static bool read_text(reader *r, pb_istream_t *s, pb_wire_type_t wire, dct_str *out) {
-    pb_istream_t field;
-    if (wire != PB_WT_STRING) return FAIL(r, "a text has the wrong wire type");
-    if (!pb_make_string_substream(s, &field)) return false;
-    size_t n = field.bytes_left;
-    char *text = dct_arena_alloc(r->arena, n);
-    if (text == NULL) return fail_memory(r);
-    *out = (dct_str){text, n};
-    return pb_read(&field, (pb_byte_t *)text, n);
-}
-
-static bool read_number(reader *r, pb_istream_t *s, pb_wire_type_t wire, int64_t *out) {
-    uint64_t v;
-    if (wire != PB_WT_VARINT) return FAIL(r, "a number has the wrong wire type");
-    if (!pb_decode_varint(s, &v)) return false;
-    *out = (int64_t)v;
-    return true;
-}
-
-/* One more record at the end of a list, zeroed; NULL when there is no memory. */
-static void *add_record(reader *r, list *l, size_t bytes) {
-    if (l->n == l->cap) {
-        uint32_t cap = l->cap == 0 ? 8 : 2 * l->cap;
-        void *grown = cap > MAX_RECORDS ? NULL : dct_arena_grow(r->arena, l->items, l->n, cap, bytes);
-        if (grown == NULL) {
-            fail_memory(r);
-            return NULL;
-        }
-        l->items = grown;
-        l->cap = cap;
-    }
-    void *record = (char *)l->items + l->n++ * bytes;
-    memset(record, 0, bytes);
-    return record;
-}
-
-/* Numbers of a repeated field, one or packed. Only the first `limit` are kept; *n_all counts them all. */
-typedef enum number_kind { VARINTS, FLOATS, DOUBLES } number_kind;
-
-static bool decode_item(pb_istream_t *s, number_kind kind, dct_onnx_item *out) {
-    if (kind == VARINTS) return pb_decode_varint(s, (uint64_t *)&out->i);
-    if (kind == DOUBLES) return pb_decode_fixed64(s, &out->f);
-    float f;
-    if (!pb_decode_fixed32(s, &f)) return false;
-    out->f = (double)f;
-    return true;
-}
-
-static bool read_items(reader *r, pb_istream_t *s, pb_wire_type_t wire, number_kind kind, uint32_t limit, list *l) {
-    pb_istream_t field = *s, *from = s;
-    if (wire == PB_WT_STRING) {
-        if (!pb_make_string_substream(s, &field)) return false;
-        from = &field;
-        if (field.bytes_left > 10 * (uint64_t)limit) { /* more than that many numbers have */
-            l->n = limit + 1;
-            r->pos += field.bytes_left;
-            return true;
-        }
-    } else if (wire != (kind == VARINTS ? PB_WT_VARINT : kind == FLOATS ? PB_WT_32BIT : PB_WT_64BIT)) {
-        return FAIL(r, "a list of numbers has the wrong wire type");
-    }
-    do {
-        dct_onnx_item item;
-        if (from == &field && field.bytes_left == 0) break;
-        if (!decode_item(from, kind, &item)) return false;
-        if (l->n > limit) continue;
-        dct_onnx_item *kept = add_record(r, l, sizeof item);
-        if (kept == NULL) return false;
-        *kept = item;
-    } while (from == &field);
-    return true;
-}
-
-/* ---- tensors ---- */
-
-typedef struct tensor_parts {
-    dct_str name;
-    int64_t type;
-    list dims, items;
-    uint32_t items_tag;      /* the field that the items are of */
-    const uint8_t *raw;      /* NULL: none, or too many to look into */
-    uint64_t raw_bytes;
-    bool has_raw, is_external, is_cut;
-} tensor_parts;
-
-static bool read_raw(reader *r, pb_istream_t *s, pb_wire_type_t wire, tensor_parts *t) {
-    pb_istream_t field;
-    if (wire != PB_WT_STRING) return FAIL(r, "a tensor's data have the wrong wire type");
-    if (!pb_make_string_substream(s, &field)) return false;
-    t->has_raw = true;
-    t->raw_bytes = field.bytes_left;
-    t->raw = NULL;
-    if (t->raw_bytes > RAW_BYTES) {
-        r->pos += t->raw_bytes;
-        return true;
-    }
-    uint8_t *raw = dct_arena_alloc(r->arena, t->raw_bytes);
-    if (raw == NULL) return fail_memory(r);
-    t->raw = raw;
-    return pb_read(&field, raw, field.bytes_left);
-}
-
-static bool read_typed(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, number_kind kind, tensor_parts *t) {
-    if (t->items_tag != 0 && t->items_tag != tag) return FAIL(r, "a tensor has data of two types");
-    t->items_tag = tag;
-    return read_items(r, s, wire, kind, DCT_ONNX_MAX_ITEMS, &t->items);
-}
-
-static bool read_tensor_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
-    tensor_parts *t = into;
-    int64_t location;
-    switch (tag) {
-    case 1: return read_items(r, s, wire, VARINTS, DCT_ONNX_MAX_DIMS, &t->dims);
-    case 2: return read_number(r, s, wire, &t->type);
-    case 3: t->is_cut = true; return skip(s, wire);
-    case 4: return read_typed(r, s, tag, wire, FLOATS, t);
-    case 5: case 7: case 11: return read_typed(r, s, tag, wire, VARINTS, t);
-    case 8: return read_text(r, s, wire, &t->name);
-    case 9: return read_raw(r, s, wire, t);
-    case 10: return read_typed(r, s, tag, wire, DOUBLES, t);
-    case 14:
-        if (!read_number(r, s, wire, &location)) return false;
-        t->is_external = location == 1;
-        return true;
-    default: return skip(s, wire);
-    }
-}
-
-/* An element of raw data: little-endian, as the format has it. */
-static dct_onnx_item item_of_bits(uint32_t type, uint64_t bits) {
-    double f64;
-    switch (type) {
-    case DCT_ONNX_F32: return (dct_onnx_item){.f = (double)dct_f32_of_bits((uint32_t)bits)};
-    case DCT_ONNX_F16: return (dct_onnx_item){.f = (double)dct_f32_of_f16((uint16_t)bits)};
-    case DCT_ONNX_BF16: return (dct_onnx_item){.f = (double)dct_f32_of_bf16((uint16_t)bits)};
-    case DCT_ONNX_F64: memcpy(&f64, &bits, sizeof f64); return (dct_onnx_item){.f = f64};
-    case DCT_ONNX_I8: return (dct_onnx_item){.i = (int8_t)bits};
-    case DCT_ONNX_I16: return (dct_onnx_item){.i = (int16_t)bits};
-    case DCT_ONNX_I32: return (dct_onnx_item){.i = (int32_t)bits};
-    default: return (dct_onnx_item){.i = (int64_t)bits};
-    }
-}
-
-static bool is_readable(uint32_t type) {
-    return dct_onnx_type_bits(type) >= 8 && type != DCT_ONNX_STRING && (type <= DCT_ONNX_U64 || type == DCT_ONNX_BF16);
-}
-
-static bool items_of_raw(reader *r, const tensor_parts *p, uint32_t n, dct_onnx_tensor *t) {
-    dct_onnx_item *items = dct_arena_array(r->arena, n, sizeof *items);
-    if (items == NULL) return fail_memory(r);
-    uint32_t width = dct_onnx_type_bits(t->type) / 8;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t bits = 0;
-        for (uint32_t k = 0; k < width; k++) bits |= (uint64_t)p->raw[i * width + k] << 8 * k;
-        items[i] = item_of_bits(t->type, bits);
-    }
-    t->items = items;
-    return true;
-}
-
-/* Halves are written as integers in the typed field. */
-static void items_of_typed(const tensor_parts *p, uint32_t n, dct_onnx_tensor *t) {
-    bool are_floats = p->items_tag == 4 || p->items_tag == 10;
-    dct_onnx_item *items = p->items.items;
-    if (are_floats != dct_onnx_is_float(t->type)) {
-        if (are_floats || t->type == DCT_ONNX_F32 || t->type == DCT_ONNX_F64) return;
-        for (uint32_t i = 0; i < n; i++) items[i] = item_of_bits(t->type, (uint64_t)items[i].i);
-    }
-    t->items = items;
-}
-
-static bool finish_tensor(reader *r, const tensor_parts *p, dct_onnx_tensor *t) {
-    const dct_onnx_item *dims = p->dims.items;
-    uint64_t n, bytes;
-    dct_onnx_quoted name = dct_onnx_quote(p->name);
-    if (p->is_cut) return FAIL(r, "tensor '%s' is a segment, which is not supported", name.text);
-    if (p->dims.n > DCT_ONNX_MAX_DIMS)
-        return FAIL(r, "tensor '%s' has more than %d dimensions", name.text, DCT_ONNX_MAX_DIMS);
-    *t = (dct_onnx_tensor){.n_dims = p->dims.n};
-    if (p->type > 0 && p->type < UINT32_MAX) t->type = (uint32_t)p->type;
-    for (uint32_t i = 0; i < t->n_dims; i++) {
-        t->dims[i] = dims[i].i;
-        if (t->dims[i] < 0) return FAIL(r, "tensor '%s': dimension %u is %lld", name.text, i, (long long)t->dims[i]);
-    }
-    if (t->type == DCT_ONNX_STRING) return true; /* a node that reads it says so */
-    if (!dct_onnx_bytes(t, &bytes) || !dct_onnx_count(t, &n)) {
-        return FAIL(r, "tensor '%s': its type (%u) is not known, or it has more bytes than there can be", name.text, t->type);
-    }
-    if (p->is_external || n > DCT_ONNX_MAX_ITEMS) return true;
-    if (p->has_raw && p->raw_bytes != bytes) {
-        return FAIL(r, "tensor '%s' has %llu bytes, its shape needs %llu", name.text, (ull)p->raw_bytes, (ull)bytes);
-    }
-    if (!is_readable(t->type)) return true;
-    if (p->raw != NULL) return items_of_raw(r, p, (uint32_t)n, t);
-    if (p->items.n == n) items_of_typed(p, (uint32_t)n, t);
-    return true;
-}
-
-static bool read_tensor(reader *r, pb_istream_t *s, pb_wire_type_t wire, dct_str *name, dct_onnx_tensor *t) {
-    tensor_parts parts = {0};
-    if (!read_inner(r, s, wire, read_tensor_field, &parts) || !finish_tensor(r, &parts, t)) return false;
-    *name = parts.name;
-    return true;
-}
+static reader *reader_of(dct_wire *w) { return (reader *)(void *)w; }
 
 /* ---- values ---- */
 
-static bool grow_index(reader *r) {
-    uint32_t size = dct_name_index_size(r->values.n + 1);
-    if (size <= r->index_size) return true;
-    size *= 2; /* so that it is seldom made anew */
-    r->index = dct_arena_array(r->arena, size, sizeof *r->index);
-    if (r->index == NULL) return fail_memory(r);
-    r->index_size = size;
+static uint32_t find_slot(const reader *r, const scope *c, dct_str name) {
+    return dct_name_index_slot(c->index, c->index_size, DCT_HASH_SEED, r->values.items, sizeof(dct_onnx_value), name);
+}
+
+static bool grow_index(reader *r, scope *c) {
+    uint32_t size = dct_name_index_size(c->values.n + 1);
+    if (size <= c->index_size) return true;
+    c->index_size = 2 * size; /* so that it is seldom made anew */
+    c->index = dct_arena_array(r->w.arena, c->index_size, sizeof *c->index);
+    if (c->index == NULL) return dct_wire_fail_memory(&r->w);
+    const uint32_t *ids = c->values.items;
     const dct_onnx_value *values = r->values.items;
-    for (uint32_t i = 0; i < r->values.n; i++)
-        r->index[dct_name_index_slot(r->index, size, DCT_HASH_SEED, values, sizeof *values, values[i].name)] = i + 1;
+    for (uint32_t i = 0; i < c->values.n; i++) c->index[find_slot(r, c, values[ids[i]].name)] = ids[i] + 1;
     return true;
 }
 
-/* The number of the value of that name, which is made when it is new; DCT_ONNX_NONE for "". */
-static bool find_value(reader *r, dct_str name, uint32_t *out) {
+/* The number of the value of that name in a scope, which is made when it is new; DCT_ONNX_NONE for "". */
+static bool find_in(reader *r, scope *c, dct_str name, uint32_t *out) {
     *out = DCT_ONNX_NONE;
     if (name.len == 0) return true;
-    if (!grow_index(r)) return false;
-    uint32_t slot = dct_name_index_slot(r->index, r->index_size, DCT_HASH_SEED, r->values.items, sizeof(dct_onnx_value), name);
-    if (r->index[slot] == 0) {
-        dct_onnx_value *value = add_record(r, &r->values, sizeof *value);
-        if (value == NULL) return false;
+    if (!grow_index(r, c)) return false;
+    uint32_t slot = find_slot(r, c, name);
+    if (c->index[slot] == 0) {
+        dct_onnx_value *value = dct_list_add(&r->w, &r->values, sizeof *value);
+        uint32_t *means = value != NULL ? dct_list_add(&r->w, &r->means, sizeof *means) : NULL;
+        uint32_t *id = means != NULL ? dct_list_add(&r->w, &c->values, sizeof *id) : NULL;
+        if (id == NULL) return false;
         value->name = name;
-        r->index[slot] = r->values.n;
+        *id = *means = r->values.n - 1;
+        c->index[slot] = r->values.n;
     }
-    *out = r->index[slot] - 1;
+    *out = c->index[slot] - 1;
     return true;
 }
+
+static bool find_value(reader *r, dct_str name, uint32_t *out) { return find_in(r, r->scope, name, out); }
 
 static dct_onnx_value *value_at(const reader *r, uint32_t id) { return (dct_onnx_value *)r->values.items + id; }
 
-static bool fail_twice(reader *r, dct_str name) {
-    return FAIL(r, "'%s' is defined twice", dct_onnx_quote(name).text);
-}
+static bool fail_twice(dct_wire *w, dct_str name) { return dct_wire_fail(w, "'%s' is defined twice", dct_onnx_quote(name).text); }
 
-static bool read_weight(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
+static bool read_weight(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire) {
+    reader *r = reader_of(w);
     dct_onnx_tensor tensor;
     dct_str name;
     uint32_t id;
-    if (!read_tensor(r, s, wire, &name, &tensor) || !find_value(r, name, &id)) return false;
-    if (id == DCT_ONNX_NONE) return FAIL(r, "a weight has no name");
+    if (!dct_wire_tensor(w, s, wire, &name, &tensor) || !find_value(r, name, &id)) return false;
+    if (id == DCT_ONNX_NONE) return dct_wire_fail(w, "a weight has no name");
     dct_onnx_value *value = value_at(r, id);
-    if (value->source != DCT_ONNX_UNDEFINED && value->source != DCT_ONNX_INPUT) return fail_twice(r, name);
+    if (value->source != DCT_ONNX_UNDEFINED && value->source != DCT_ONNX_INPUT) return fail_twice(w, name);
     value->source = DCT_ONNX_WEIGHT; /* in older files every weight is an input as well */
     value->tensor = tensor;
     return true;
@@ -369,7 +100,7 @@ typedef struct shape_parts {
     dct_str name;
     int64_t type;
     bool has_rank;
-    list dims; /* of dimension */
+    dct_list dims; /* of dimension */
 } shape_parts;
 
 typedef struct dimension {
@@ -377,47 +108,48 @@ typedef struct dimension {
     int64_t size;
 } dimension;
 
-static bool read_dim_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_dim_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     dimension *d = into;
-    if (tag == 1) return read_number(r, s, wire, &d->size);
-    if (tag == 2) return read_text(r, s, wire, &d->name);
-    return skip(s, wire);
+    if (tag == 1) return dct_wire_number(w, s, wire, &d->size);
+    if (tag == 2) return dct_wire_text(w, s, wire, &d->name);
+    return dct_wire_skip(w, s, wire);
 }
 
-static bool read_shape_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_shape_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     shape_parts *p = into;
-    if (tag != 1) return skip(s, wire);
-    if (p->dims.n == DCT_ONNX_MAX_DIMS) return FAIL(r, "an input or output has more than %d dimensions", DCT_ONNX_MAX_DIMS);
-    dimension *d = add_record(r, &p->dims, sizeof *d);
+    if (tag != 1) return dct_wire_skip(w, s, wire);
+    if (p->dims.n == DCT_ONNX_MAX_DIMS)
+        return dct_wire_fail(w, "an input or output has more than %d dimensions", DCT_ONNX_MAX_DIMS);
+    dimension *d = dct_list_add(w, &p->dims, sizeof *d);
     if (d == NULL) return false;
     d->size = DCT_ONNX_OPEN;
-    return read_inner(r, s, wire, read_dim_field, d);
+    return dct_wire_message(w, s, wire, read_dim_field, d);
 }
 
-static bool read_tensor_type_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_tensor_type_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     shape_parts *p = into;
-    if (tag == 1) return read_number(r, s, wire, &p->type);
-    if (tag != 2) return skip(s, wire);
+    if (tag == 1) return dct_wire_number(w, s, wire, &p->type);
+    if (tag != 2) return dct_wire_skip(w, s, wire);
     p->has_rank = true;
-    return read_inner(r, s, wire, read_shape_field, p);
+    return dct_wire_message(w, s, wire, read_shape_field, p);
 }
 
-static bool read_type_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
-    return tag == 1 ? read_inner(r, s, wire, read_tensor_type_field, into) : skip(s, wire);
+static bool read_type_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+    return tag == 1 ? dct_wire_message(w, s, wire, read_tensor_type_field, into) : dct_wire_skip(w, s, wire);
 }
 
-static bool read_info_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_info_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     shape_parts *p = into;
-    if (tag == 1) return read_text(r, s, wire, &p->name);
-    if (tag == 2) return read_inner(r, s, wire, read_type_field, p);
-    return skip(s, wire);
+    if (tag == 1) return dct_wire_text(w, s, wire, &p->name);
+    if (tag == 2) return dct_wire_message(w, s, wire, read_type_field, p);
+    return dct_wire_skip(w, s, wire);
 }
 
-static bool set_input(reader *r, const shape_parts *p, dct_onnx_value *value) {
+static bool set_input(dct_wire *w, const shape_parts *p, dct_onnx_value *value) {
     const dimension *dims = p->dims.items;
-    dct_str *names = dct_arena_array(r->arena, p->dims.n, sizeof *names);
-    if (names == NULL) return fail_memory(r);
-    value->source = DCT_ONNX_INPUT;
+    dct_str *names = dct_arena_array(w->arena, p->dims.n, sizeof *names);
+    if (names == NULL) return dct_wire_fail_memory(w);
+    value->source = reader_of(w)->scope->depth == 0 ? DCT_ONNX_INPUT : DCT_ONNX_PARAMETER;
     value->has_rank = p->has_rank;
     value->dim_names = names;
     value->tensor = (dct_onnx_tensor){.n_dims = p->dims.n};
@@ -429,22 +161,26 @@ static bool set_input(reader *r, const shape_parts *p, dct_onnx_value *value) {
     return true;
 }
 
-static bool read_input(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
+static bool read_input(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire) {
     shape_parts parts = {0};
     uint32_t id;
-    if (!read_inner(r, s, wire, read_info_field, &parts) || !find_value(r, parts.name, &id)) return false;
-    if (id == DCT_ONNX_NONE) return FAIL(r, "an input has no name");
-    dct_onnx_value *value = value_at(r, id);
+    if (!dct_wire_message(w, s, wire, read_info_field, &parts) || !find_value(reader_of(w), parts.name, &id)) return false;
+    if (id == DCT_ONNX_NONE) return dct_wire_fail(w, "an input has no name");
+    dct_onnx_value *value = value_at(reader_of(w), id);
     if (value->source == DCT_ONNX_WEIGHT) return true;
-    return value->source == DCT_ONNX_UNDEFINED ? set_input(r, &parts, value) : fail_twice(r, parts.name);
+    return value->source == DCT_ONNX_UNDEFINED ? set_input(w, &parts, value) : fail_twice(w, parts.name);
 }
 
-static bool read_output(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
+static bool read_output(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire) {
     shape_parts parts = {0};
     uint32_t id;
-    if (!read_inner(r, s, wire, read_info_field, &parts) || !find_value(r, parts.name, &id)) return false;
-    if (id == DCT_ONNX_NONE) return FAIL(r, "an output has no name");
-    value_at(r, id)->is_output = true;
+    if (!dct_wire_message(w, s, wire, read_info_field, &parts) || !find_value(reader_of(w), parts.name, &id)) return false;
+    if (id == DCT_ONNX_NONE) return dct_wire_fail(w, "an output has no name");
+    scope *c = reader_of(w)->scope;
+    if (c->depth == 0) value_at(reader_of(w), id)->is_output = true;
+    uint32_t *kept = dct_list_add(w, &c->outputs, sizeof *kept);
+    if (kept == NULL) return false;
+    *kept = id;
     return true;
 }
 
@@ -452,76 +188,87 @@ static bool read_output(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
 
 typedef struct node_parts {
     dct_onnx_node node;
-    list in, out, attrs;
+    dct_list in, out, attrs;
 } node_parts;
 
 typedef struct attr_parts {
     dct_onnx_attr attr;
-    list items;
-    bool has_body;
+    dct_list items;
 } attr_parts;
 
-static bool read_attr_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_body(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire, const dct_onnx_body **out);
+
+static bool read_attr_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     attr_parts *p = into;
     dct_str ignored;
     switch (tag) {
-    case 1: return read_text(r, s, wire, &p->attr.name);
-    case 2: return wire == PB_WT_32BIT ? pb_decode_fixed32(s, &p->attr.f) : FAIL(r, "a float has the wrong wire type");
-    case 3: return read_number(r, s, wire, &p->attr.i);
-    case 4: return read_text(r, s, wire, &p->attr.s);
-    case 5: return read_tensor(r, s, wire, &ignored, &p->attr.tensor);
-    case 6: case 11: p->has_body = true; return skip(s, wire);
-    case 7: return read_items(r, s, wire, FLOATS, DCT_ONNX_MAX_ITEMS, &p->items);
-    case 8: return read_items(r, s, wire, VARINTS, DCT_ONNX_MAX_ITEMS, &p->items);
-    default: return skip(s, wire);
+    case 1: return dct_wire_text(w, s, wire, &p->attr.name);
+    case 2: return dct_wire_float(w, s, wire, &p->attr.f);
+    case 3: return dct_wire_number(w, s, wire, &p->attr.i);
+    case 4: return dct_wire_text(w, s, wire, &p->attr.s);
+    case 5: return dct_wire_tensor(w, s, wire, &ignored, &p->attr.tensor);
+    case 6: return read_body(w, s, wire, &p->attr.body);
+    case 7: return dct_wire_items(w, s, wire, DCT_WIRE_FLOATS, DCT_ONNX_MAX_ITEMS, &p->items);
+    case 8: return dct_wire_items(w, s, wire, DCT_WIRE_VARINTS, DCT_ONNX_MAX_ITEMS, &p->items);
+    default: return dct_wire_skip(w, s, wire);
     }
 }
 
-static bool read_attr(reader *r, pb_istream_t *s, pb_wire_type_t wire, node_parts *node) {
+static bool read_attr(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire, dct_list *attrs) {
     attr_parts parts = {0};
-    if (!read_inner(r, s, wire, read_attr_field, &parts)) return false;
-    if (parts.items.n > DCT_ONNX_MAX_ITEMS)
-        return FAIL(r, "attribute '%s' has more than %d numbers", dct_onnx_quote(parts.attr.name).text, DCT_ONNX_MAX_ITEMS);
+    if (!dct_wire_message(w, s, wire, read_attr_field, &parts)) return false;
+    if (parts.items.n > DCT_ONNX_MAX_ITEMS) {
+        return dct_wire_fail(w, "attribute '%s' has more than %d numbers", dct_onnx_quote(parts.attr.name).text,
+                             DCT_ONNX_MAX_ITEMS);
+    }
     parts.attr.items = parts.items.items;
     parts.attr.n_items = parts.items.n;
-    if (parts.has_body) node->node.has_body = true;
-    dct_onnx_attr *kept = add_record(r, &node->attrs, sizeof *kept);
+    dct_onnx_attr *kept = dct_list_add(w, attrs, sizeof *kept);
     if (kept == NULL) return false;
     *kept = parts.attr;
     return true;
 }
 
-static bool read_value_name(reader *r, pb_istream_t *s, pb_wire_type_t wire, list *ids) {
+static bool read_value_name(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire, dct_list *ids) {
     dct_str name;
     uint32_t id;
-    if (!read_text(r, s, wire, &name) || !find_value(r, name, &id)) return false;
-    uint32_t *kept = add_record(r, ids, sizeof *kept);
+    if (!dct_wire_text(w, s, wire, &name) || !find_value(reader_of(w), name, &id)) return false;
+    uint32_t *kept = dct_list_add(w, ids, sizeof *kept);
     if (kept == NULL) return false;
     *kept = id;
     return true;
 }
 
-static bool read_node_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_node_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     node_parts *p = into;
     switch (tag) {
-    case 1: return read_value_name(r, s, wire, &p->in);
-    case 2: return read_value_name(r, s, wire, &p->out);
-    case 3: return read_text(r, s, wire, &p->node.name);
-    case 4: return read_text(r, s, wire, &p->node.op);
-    case 5: return read_attr(r, s, wire, p);
-    case 7: return read_text(r, s, wire, &p->node.domain);
-    default: return skip(s, wire);
+    case 1: return read_value_name(w, s, wire, &p->in);
+    case 2: return read_value_name(w, s, wire, &p->out);
+    case 3: return dct_wire_text(w, s, wire, &p->node.name);
+    case 4: return dct_wire_text(w, s, wire, &p->node.op);
+    case 5: return read_attr(w, s, wire, &p->attrs);
+    case 7: return dct_wire_text(w, s, wire, &p->node.domain);
+    default: return dct_wire_skip(w, s, wire);
     }
 }
 
-static bool read_node(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
+/* The number that the graph's next node will have: what is read now is it, or lies in its bodies. */
+static uint32_t number_of_node(const reader *r) {
+    const scope *c = r->scope;
+    while (c->outer != NULL) c = c->outer;
+    return c->nodes.n;
+}
+
+static bool read_node(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire) {
+    reader *r = reader_of(w);
     node_parts parts = {0};
-    if (!read_inner(r, s, wire, read_node_field, &parts)) return false;
-    dct_onnx_node *node = add_record(r, &r->nodes, sizeof *node);
+    if (!dct_wire_message(w, s, wire, read_node_field, &parts)) return false;
+    uint32_t number = number_of_node(r);
+    dct_onnx_node *node = dct_list_add(w, &r->scope->nodes, sizeof *node);
     if (node == NULL) return false;
     *node = parts.node;
     node->in = parts.in.items;
-    node->n_in = parts.in.n;
+    node->n_in = node->n_needs = parts.in.n;
     node->out = parts.out.items;
     node->n_out = parts.out.n;
     node->attrs = parts.attrs.items;
@@ -530,76 +277,153 @@ static bool read_node(reader *r, pb_istream_t *s, pb_wire_type_t wire) {
     for (uint32_t k = 0; k < node->n_out; k++) {
         if (node->out[k] == DCT_ONNX_NONE) continue;
         dct_onnx_value *value = value_at(r, node->out[k]);
-        if (value->source != DCT_ONNX_UNDEFINED) return fail_twice(r, value->name);
+        if (value->source != DCT_ONNX_UNDEFINED) return fail_twice(w, value->name);
         value->source = DCT_ONNX_NODE;
-        value->node = r->nodes.n - 1;
+        value->node = number;
+    }
+    return true;
+}
+
+/* ---- graphs ---- */
+
+static bool read_graph_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+    dct_str *name = into;
+    switch (tag) {
+    case 1: return read_node(w, s, wire);
+    case 2: return dct_wire_text(w, s, wire, name);
+    case 5: return read_weight(w, s, wire);
+    case 11: return read_input(w, s, wire);
+    case 12: return read_output(w, s, wire);
+    case 15: return dct_wire_fail(w, "sparse weights are not supported");
+    default: return dct_wire_skip(w, s, wire);
+    }
+}
+
+/* Names that a body has not defined mean those of the graph that it lies in. */
+static bool look_outside(reader *r, const scope *c) {
+    const uint32_t *ids = c->values.items;
+    for (uint32_t i = 0; i < c->values.n; i++) {
+        uint32_t outer;
+        if (value_at(r, ids[i])->source != DCT_ONNX_UNDEFINED) continue;
+        if (!find_in(r, c->outer, value_at(r, ids[i])->name, &outer)) return false;
+        ((uint32_t *)r->means.items)[ids[i]] = outer;
+    }
+    return true;
+}
+
+static bool read_body(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire, const dct_onnx_body **out) {
+    reader *r = reader_of(w);
+    scope c = {.outer = r->scope, .depth = r->scope->depth + 1};
+    dct_str name;
+    if (c.depth > MAX_DEPTH) return dct_wire_fail(w, "bodies in bodies, deeper than %d", MAX_DEPTH);
+    r->scope = &c;
+    bool done = dct_wire_message(w, s, wire, read_graph_field, &name) && look_outside(r, &c);
+    r->scope = c.outer;
+    if (!done) return false;
+    dct_onnx_body *body = dct_arena_alloc(w->arena, sizeof *body);
+    if (body == NULL) return dct_wire_fail_memory(w);
+    *body = (dct_onnx_body){c.nodes.items, c.outputs.items, c.nodes.n, c.outputs.n};
+    *out = body;
+    return true;
+}
+
+/* ---- what names mean ---- */
+
+static void link_values(const reader *r, uint32_t *ids, uint32_t n) {
+    const uint32_t *means = r->means.items;
+    for (uint32_t i = 0; i < n; i++) {
+        while (ids[i] != DCT_ONNX_NONE && means[ids[i]] != ids[i]) ids[i] = means[ids[i]]; /* a step out each time */
+    }
+}
+
+/* What bodies read, and how much that is; `out` may be NULL. */
+static uint32_t list_needs(const dct_onnx_node *node, uint32_t *out) {
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < node->n_attrs; a++) {
+        const dct_onnx_body *body = node->attrs[a].body;
+        for (uint32_t i = 0; body != NULL && i < body->n_nodes; i++) {
+            const dct_onnx_node *inner = &body->nodes[i];
+            for (uint32_t k = 0; k < inner->n_needs; k++, n++)
+                if (out != NULL) out[n] = inner->in[k];
+        }
+        for (uint32_t k = 0; body != NULL && k < body->n_outputs; k++, n++)
+            if (out != NULL) out[n] = body->outputs[k];
+    }
+    return n;
+}
+
+/* From the inside out: a node needs what the nodes in its bodies need. */
+static bool link_nodes(reader *r, dct_onnx_node *nodes, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        dct_onnx_node *node = &nodes[i];
+        link_values(r, node->in, node->n_in);
+        for (uint32_t a = 0; a < node->n_attrs; a++) {
+            const dct_onnx_body *body = node->attrs[a].body;
+            if (body == NULL) continue;
+            link_values(r, body->outputs, body->n_outputs);
+            if (!link_nodes(r, body->nodes, body->n_nodes)) return false;
+        }
+        uint32_t n_more = list_needs(node, NULL);
+        if (n_more == 0) continue;
+        uint32_t *in = dct_arena_grow(r->w.arena, node->in, node->n_in, (uint64_t)node->n_in + n_more, sizeof *in);
+        if (in == NULL) return dct_wire_fail_memory(&r->w);
+        list_needs(node, in + node->n_in);
+        node->in = in;
+        node->n_needs += n_more;
     }
     return true;
 }
 
 /* ---- the model ---- */
 
-static bool read_graph_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
-    dct_onnx_graph *g = into;
-    switch (tag) {
-    case 1: return read_node(r, s, wire);
-    case 2: return read_text(r, s, wire, &g->name);
-    case 5: return read_weight(r, s, wire);
-    case 11: return read_input(r, s, wire);
-    case 12: return read_output(r, s, wire);
-    case 15: return FAIL(r, "sparse weights are not supported");
-    default: return skip(s, wire);
-    }
-}
-
 typedef struct opset {
     dct_str domain;
     int64_t version;
 } opset;
 
-static bool read_opset_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+static bool read_opset_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
     opset *o = into;
-    if (tag == 1) return read_text(r, s, wire, &o->domain);
-    if (tag == 2) return read_number(r, s, wire, &o->version);
-    return skip(s, wire);
+    if (tag == 1) return dct_wire_text(w, s, wire, &o->domain);
+    if (tag == 2) return dct_wire_number(w, s, wire, &o->version);
+    return dct_wire_skip(w, s, wire);
 }
 
-static bool read_model_field(reader *r, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
-    dct_onnx_graph *g = into;
+static bool read_model_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_type_t wire, void *into) {
+    reader *r = into;
     opset o = {0};
     switch (tag) {
-    case 2: return read_text(r, s, wire, &g->producer);
+    case 2: return dct_wire_text(w, s, wire, &r->g.producer);
     case 7:
-        if (r->has_graph) return FAIL(r, "two graphs");
+        if (r->has_graph) return dct_wire_fail(w, "two graphs");
         r->has_graph = true;
-        return read_inner(r, s, wire, read_graph_field, g);
+        return dct_wire_message(w, s, wire, read_graph_field, &r->g.name);
     case 8:
-        if (!read_inner(r, s, wire, read_opset_field, &o)) return false;
-        if (o.domain.len == 0 || dct_str_eq_z(o.domain, "ai.onnx")) g->opset = o.version;
+        if (!dct_wire_message(w, s, wire, read_opset_field, &o)) return false;
+        if (o.domain.len == 0 || dct_str_eq_z(o.domain, "ai.onnx")) r->g.opset = o.version;
         return true;
-    default: return skip(s, wire);
+    default: return dct_wire_skip(w, s, wire);
     }
 }
 
 static dct_status read_model(reader *r, uint64_t n, dct_onnx_graph *out) {
-    pb_istream_t s = {.callback = read_bytes, .state = r, .bytes_left = (size_t)n};
-    dct_onnx_graph g = {.opset = 1};
-    if (!read_message(r, &s, read_model_field, &g)) {
-        if (r->status != DCT_OK) return r->status;
-        return dct_fail_at(r->err, DCT_BAD_FILE, r->pos, "cut off, or no ONNX file (%s)", PB_GET_ERROR(&s));
-    }
-    if (!r->has_graph || r->nodes.n == 0) return dct_fail(r->err, DCT_BAD_FILE, "no ONNX file: it has no graph with nodes");
-    g.values = r->values.items;
-    g.n_values = r->values.n;
-    g.nodes = r->nodes.items;
-    g.n_nodes = r->nodes.n;
-    dct_status status = dct_onnx_sort(&g, r->arena, r->err);
-    if (status == DCT_OK) *out = g;
+    scope c = {.outer = NULL};
+    r->scope = &c;
+    r->g.opset = 1;
+    dct_status status = dct_wire_read(&r->w, n, read_model_field, r);
+    if (status != DCT_OK) return status;
+    if (c.nodes.n == 0) return dct_fail(r->w.err, DCT_BAD_FILE, "no ONNX file: it has no graph with nodes");
+    if (!link_nodes(r, c.nodes.items, c.nodes.n)) return r->w.status;
+    r->g.values = r->values.items;
+    r->g.n_values = r->values.n;
+    r->g.nodes = c.nodes.items;
+    r->g.n_nodes = c.nodes.n;
+    status = dct_onnx_sort(&r->g, r->w.arena, r->w.err);
+    if (status == DCT_OK) *out = r->g;
     return status;
 }
 
 dct_status dct_onnx_open_bytes(const void *bytes, uint64_t n, dct_arena *arena, dct_onnx_graph *out, dct_err *err) {
-    reader r = {.arena = arena, .err = err, .buffer = (uint8_t *)(uintptr_t)bytes, .buffer_n = n};
+    reader r = {.w = {.arena = arena, .err = err, .buffer = (uint8_t *)(uintptr_t)bytes, .buffer_n = n}};
     return read_model(&r, n, out);
 }
 
@@ -607,8 +431,8 @@ dct_status dct_onnx_open(const char *path, dct_arena *arena, dct_onnx_graph *out
     dct_file file;
     dct_status status = dct_file_open(&file, path, err);
     if (status != DCT_OK) return status;
-    reader r = {.arena = arena, .err = err, .file = &file, .buffer = dct_arena_alloc(arena, BUFFER_BYTES)};
-    status = r.buffer != NULL ? read_model(&r, file.bytes, out) : dct_fail_memory(err, arena, "the ONNX graph");
+    reader r = {.w = {.arena = arena, .err = err, .file = &file}};
+    status = read_model(&r, file.bytes, out);
     dct_file_close(&file);
     return status;
 }

@@ -230,7 +230,7 @@ bool dct_broadcast(dct_shaping *s, dct_onnx_tensor *t, const dct_onnx_tensor *ot
     return true;
 }
 
-/* ---- the walk ---- */
+/* ---- a node ---- */
 
 /* Whether every input has its shape: else a node before this one has not been shaped, and that one says why. */
 static bool inputs_are_shaped(const dct_onnx_graph *g, const dct_onnx_node *node) {
@@ -248,32 +248,116 @@ static bool outputs_are_shaped(dct_shaping *s) {
     return true;
 }
 
-/* A weight of texts has no bytes that could be planned; who reads it fails. */
-static void begin(dct_onnx_graph *g) {
-    for (uint32_t v = 0; v < g->n_values; v++) {
-        dct_onnx_value *value = &g->values[v];
-        value->is_shaped = value->source == DCT_ONNX_INPUT || value->source == DCT_ONNX_WEIGHT;
+/* ---- branches ---- */
+
+/* Whether the condition of an If is known, and what it is. */
+static bool condition(const dct_onnx_graph *g, const dct_onnx_node *node, bool *holds) {
+    if (node->n_in != 1 || node->in[0] == DCT_ONNX_NONE) return false;
+    const dct_onnx_tensor *t = &g->values[node->in[0]].tensor;
+    uint64_t n;
+    if (t->items == NULL || t->type != DCT_ONNX_BOOL || !dct_onnx_count(t, &n) || n != 1) return false;
+    *holds = t->items[0].i != 0;
+    return true;
+}
+
+static const dct_onnx_body *branch(const dct_onnx_node *node, const char *name) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (dct_str_eq_z(node->attrs[i].name, name)) return node->attrs[i].body;
     }
+    return NULL;
+}
+
+/* ---- the walk ---- */
+
+typedef struct walker {
+    dct_onnx_graph *g;
+    dct_arena *arena;
+    dct_onnx_node *flat; /* the nodes that are left when branches are chosen */
+    uint32_t n_flat, n_unshaped;
+} walker;
+
+/* Nodes in all bodies, and one more for each output of a body: what the flat list may come to. */
+static uint64_t count_nodes(const dct_onnx_node *nodes, uint32_t n) {
+    uint64_t count = n;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t a = 0; a < nodes[i].n_attrs; a++) {
+            const dct_onnx_body *body = nodes[i].attrs[a].body;
+            if (body != NULL) count += count_nodes(body->nodes, body->n_nodes) + body->n_outputs;
+        }
+    }
+    return count;
+}
+
+static bool note_unshaped(walker *w, dct_onnx_node *node, const char *why) {
+    node->why = dct_arena_strndup(w->arena, why, strlen(why));
+    w->n_unshaped++;
+    return node->why != NULL;
+}
+
+static bool has_body(const dct_onnx_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (node->attrs[i].body != NULL) return true;
+    }
+    return false;
+}
+
+/* False when there was no memory. */
+static bool shape_node(walker *w, const dct_onnx_node *original) {
+    dct_onnx_node *node = &w->flat[w->n_flat++];
+    *node = *original;
+    node->why = NULL;
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        if (node->out[k] != DCT_ONNX_NONE) w->g->values[node->out[k]].node = w->n_flat - 1;
+    }
+    const op_row *op = find_op(node);
+    if (op == NULL && dct_str_eq_z(node->op, "If"))
+        return note_unshaped(w, node, "which branch it takes is known only when it runs");
+    if (op == NULL && has_body(node)) return note_unshaped(w, node, "how often its body runs is known only when it does");
+    if (op == NULL) return note_unshaped(w, node, "there is no rule for it");
+    if (!inputs_are_shaped(w->g, node)) /* a node that has been named says why, but in a body in disorder */
+        return w->n_unshaped > 0 || note_unshaped(w, node, "it reads what is defined behind it");
+    dct_shaping s = {.g = w->g, .node = node, .code = op->code, .arena = w->arena};
+    node->storage = op->storage;
+    if (op->rule(&s) && outputs_are_shaped(&s) && !s.no_memory) return true;
+    return !s.no_memory && note_unshaped(w, node, s.why);
+}
+
+static bool walk(walker *w, const dct_onnx_node *nodes, uint32_t n);
+
+/* The nodes of the branch that is taken, and its outputs as those of the If. */
+static bool take_branch(walker *w, const dct_onnx_node *node, const dct_onnx_body *body) {
+    if (!walk(w, body->nodes, body->n_nodes)) return false;
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        dct_onnx_node link = {.op = DCT_STR("Identity"), .name = node->name, .n_in = 1, .n_needs = 1, .n_out = 1};
+        link.in = &body->outputs[k];
+        link.out = &node->out[k];
+        if (!shape_node(w, &link)) return false;
+    }
+    return true;
+}
+
+static bool walk(walker *w, const dct_onnx_node *nodes, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        const dct_onnx_node *node = &nodes[i];
+        bool holds, is_if = node->domain.len == 0 && dct_str_eq_z(node->op, "If") && condition(w->g, node, &holds);
+        const dct_onnx_body *body = is_if ? branch(node, holds ? "then_branch" : "else_branch") : NULL;
+        bool is_taken = body != NULL && body->n_outputs == node->n_out;
+        if (!(is_taken ? take_branch(w, node, body) : shape_node(w, node))) return false;
+    }
+    return true;
 }
 
 dct_status dct_onnx_shape(dct_onnx_graph *g, dct_arena *arena, uint32_t *n_unshaped, dct_err *err) {
-    *n_unshaped = 0;
-    begin(g);
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        dct_onnx_node *node = &g->nodes[i];
-        node->why = NULL;
-        const op_row *op = find_op(node);
-        dct_shaping s = {.g = g, .node = node, .code = op != NULL ? op->code : 0, .arena = arena};
-        if (op != NULL && !inputs_are_shaped(g, node)) continue;
-        if (op != NULL && op->rule(&s) && outputs_are_shaped(&s) && !s.no_memory) {
-            node->storage = op->storage;
-            continue;
-        }
-        const char *unknown = node->has_body ? "what its body does is known only when it runs" : "there is no rule for it";
-        if (op == NULL) dct_cannot(&s, "%s", unknown);
-        node->why = s.no_memory ? NULL : dct_arena_strndup(arena, s.why, strlen(s.why));
-        if (node->why == NULL) return dct_fail_memory(err, arena, "shapes");
-        ++*n_unshaped;
+    walker w = {.g = g, .arena = arena};
+    uint64_t most = count_nodes(g->nodes, g->n_nodes);
+    w.flat = most < UINT32_MAX ? dct_arena_array(arena, most, sizeof *w.flat) : NULL;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        dct_onnx_value *value = &g->values[v]; /* a weight of texts has no bytes that could be planned: who reads it fails */
+        value->is_shaped = value->source == DCT_ONNX_INPUT || value->source == DCT_ONNX_WEIGHT;
     }
+    if (w.flat == NULL || !walk(&w, g->nodes, g->n_nodes)) return dct_fail_memory(err, arena, "shapes");
+    g->nodes = w.flat;
+    g->n_nodes = w.n_flat;
+    *n_unshaped = w.n_unshaped;
     return DCT_OK;
 }

@@ -104,8 +104,8 @@ static void place_values(dct_onnx_memory *m) {
     for (uint32_t v = 0; v < g->n_values; v++) {
         const dct_onnx_value *value = &g->values[v];
         dct_onnx_place *p = &m->places[v];
-        bool is_written = value->source == DCT_ONNX_NODE && runs(g, &g->nodes[value->node]);
-        if (is_written || value->source == DCT_ONNX_UNDEFINED) continue;
+        if (!value->is_shaped) continue; /* of a branch that is not taken */
+        if (value->source == DCT_ONNX_NODE && runs(g, &g->nodes[value->node])) continue;
         if (p->first <= p->last || value->source == DCT_ONNX_INPUT) p->region = region_at_start(g, value);
         if (value->source == DCT_ONNX_INPUT) p->first = 0;
     }

@@ -7,11 +7,14 @@
 /* A hostile file of a few bytes a node can ask for much: what graphs of whole models need is a tenth of this. */
 #define ARENA_BYTES (UINT64_C(2) << 30)
 
-static dct_status bind(const dct_onnx_params *params, dct_onnx_graph *g, dct_err *err) {
+static dct_status bind(const dct_onnx_params *params, dct_onnx_graph *g, dct_arena *arena, dct_err *err) {
     dct_status status = DCT_OK;
     for (uint32_t i = 0; status == DCT_OK && i < params->n_inputs; i++) status = dct_onnx_bind_input(g, params->inputs[i], err);
     for (uint32_t i = 0; status == DCT_OK && i < params->n_dims; i++) status = dct_onnx_bind_dim(g, params->dims[i], err);
-    return status == DCT_OK ? dct_onnx_check_bound(g, err) : status;
+    if (status == DCT_OK) status = dct_onnx_check_bound(g, err);
+    for (uint32_t i = 0; status == DCT_OK && i < params->n_values; i++)
+        status = dct_onnx_bind_value(g, params->values[i], arena, err);
+    return status;
 }
 
 /* A line a node. */
@@ -57,7 +60,7 @@ dct_status dct_onnx_plan(const dct_onnx_params *params, dct_err *err) {
     dct_arena_init(&arena, ARENA_BYTES);
     uint64_t begun = dct_os_now_ns();
     dct_status status = dct_onnx_open(params->path, &arena, &g, err);
-    if (status == DCT_OK) status = bind(params, &g, err);
+    if (status == DCT_OK) status = bind(params, &g, &arena, err);
     if (status == DCT_OK) status = shape(params, &g, &arena, err);
     if (status == DCT_OK) status = dct_onnx_place_values(&g, params->nodes, &arena, &m, err);
     if (status == DCT_OK) status = report(params, &m, begun, &arena, err);

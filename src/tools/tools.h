@@ -41,12 +41,12 @@ typedef struct dct_packfile_result {
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
 
 /* Plans an ONNX file: the lifetimes of its values, a packing that the verifier accepted, its certificate, and what it all takes.
- * dims are "batch=1", inputs "images=1x3x224x224". Nodes that cannot be shaped are listed through `complain`, a line each, before
- * DCT_BAD_FILE. */
+ * dims are "batch=1", inputs "images=1x3x224x224", values "rate=16000": what is in an input. Nodes that cannot be shaped are
+ * listed through `complain`, a line each, before DCT_BAD_FILE. */
 typedef struct dct_onnx_params {
     const char *path;
-    const char *const *dims, *const *inputs;
-    uint32_t n_dims, n_inputs;
+    const char *const *dims, *const *inputs, *const *values;
+    uint32_t n_dims, n_inputs, n_values;
     uint64_t nodes;      /* of the exact search; 0: default */
     bool json, with_values; /* the steps and values as well as the table */
     const char *svg;     /* NULL: no such file */

@@ -168,6 +168,13 @@ pb onnx_node(const char *op, const char *inputs, const char *outputs, const char
     return node;
 }
 
+void onnx_add_body(pb *node, const char *name, pb *graph) {
+    pb attr = {0};
+    pb_text(&attr, 1, name);
+    pb_put(&attr, 6, graph);
+    pb_put(node, 5, &attr);
+}
+
 pb onnx_model(pb *graph) {
     pb model = {0}, opset = {0};
     pb_int(&model, 1, 8);

@@ -30,6 +30,9 @@ pb onnx_info(const char *name, const char *text);   /* an input or output; "?bat
  * "value=@i1:7" a tensor. Inputs and outputs are words too, "_" stands for one that is left out. */
 pb onnx_node(const char *op, const char *inputs, const char *outputs, const char *attrs);
 
+/* Gives a node a body, which is freed. */
+void onnx_add_body(pb *node, const char *name, pb *graph);
+
 /* A model around the graph, which is freed. */
 pb onnx_model(pb *graph);
 

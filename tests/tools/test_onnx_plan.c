@@ -225,6 +225,98 @@ static void known_values_are_no_steps(void **state) {
     dct_arena_deinit(&p.arena);
 }
 
+/* ---- branches ---- */
+
+/* then: t = Exp(x), out = Concat(t, t); else: t = Neg(late), out = Concat(t, late). Both have a t of their own; `late` is the outer
+ * graph's, and defined behind the If. */
+static pb branching_node(void) {
+    pb node = onnx_node("If", "cond", "y", ""), taken = {0}, other = {0};
+    put(&taken, 1, onnx_node("Exp", "x", "t", ""));
+    put(&taken, 1, onnx_node("Concat", "t t", "out", "axis=0"));
+    put(&taken, 12, onnx_info("out", "f"));
+    put(&other, 1, onnx_node("Neg", "late", "t", ""));
+    put(&other, 1, onnx_node("Concat", "t late", "out", "axis=1"));
+    put(&other, 12, onnx_info("out", "f"));
+    onnx_add_body(&node, "then_branch", &taken);
+    onnx_add_body(&node, "else_branch", &other);
+    return node;
+}
+
+static pb branching_graph(const char *cond) {
+    pb g = {0};
+    put(&g, 11, onnx_info("x", "f4x8"));
+    if (cond == NULL) put(&g, 11, onnx_info("cond", "b1"));
+    else put(&g, 5, onnx_tensor("cond", cond));
+    put(&g, 1, branching_node());
+    put(&g, 1, onnx_node("Tanh", "x", "late", ""));
+    put(&g, 1, onnx_node("Relu", "y", "z", ""));
+    put(&g, 12, onnx_info("z", "f"));
+    return g;
+}
+
+static void a_known_branch_is_taken(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    planned p;
+    plan_graph(branching_graph("b1:1"), &p);
+    count_again(&p);
+    assert_int_equal(p.g.n_nodes, 5); /* Tanh, Exp, Concat, the link, Relu */
+    assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[0], 8);
+    assert_int_equal(p.m.region_bytes[DCT_ONNX_CONSTANTS], 0);
+    dct_arena_deinit(&p.arena);
+    plan_graph(branching_graph("b1:0"), &p);
+    count_again(&p);
+    assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[0], 4);
+    assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[1], 16);
+    assert_true(dct_str_eq_z(p.g.nodes[1].op, "Neg"));
+    dct_arena_deinit(&p.arena);
+}
+
+static void an_unknown_branch_is_named_or_said(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    for (int said = 0; said < 2; said++) {
+        pb graph = branching_graph(NULL), model = onnx_model(&graph);
+        dct_arena arena;
+        dct_onnx_graph g;
+        dct_err err;
+        uint32_t n_unshaped;
+        dct_arena_init(&arena, 0);
+        assert_int_equal(dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err), DCT_OK);
+        if (said) assert_int_equal(dct_onnx_bind_value(&g, "cond=1", &arena, &err), DCT_OK);
+        else assert_int_equal(dct_onnx_bind_value(&g, "late=1", &arena, &err), DCT_USAGE);
+        assert_int_equal(dct_onnx_shape(&g, &arena, &n_unshaped, &err), DCT_OK);
+        assert_int_equal(n_unshaped, said ? 0 : 1);
+        dct_arena_deinit(&arena);
+        pb_free(&model);
+    }
+}
+
+/* A body may not lean on itself: what it reads and nothing defines is named, and so is an If that waits for itself. */
+static void bodies_lie_as_well(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    static const char *const reads[] = {"nowhere", "y"};
+    static const char *const said[] = {"'nowhere', which nothing defines", "which needs it in turn"};
+    for (int i = 0; i < 2; i++) {
+        pb g = {0}, taken = {0}, node = onnx_node("If", i == 0 ? "cond" : "y", "y", "");
+        put(&taken, 1, onnx_node("Exp", reads[i], "out", ""));
+        put(&taken, 12, onnx_info("out", "f"));
+        onnx_add_body(&node, "then_branch", &taken);
+        put(&g, 5, onnx_tensor("cond", "b1:1"));
+        pb_put(&g, 1, &node);
+        pb model = onnx_model(&g);
+        dct_arena arena;
+        dct_onnx_graph read;
+        dct_err err;
+        dct_arena_init(&arena, 0);
+        assert_int_equal(dct_onnx_open_bytes(model.bytes, model.n, &arena, &read, &err), DCT_BAD_FILE);
+        if (strstr(err.message, said[i]) == NULL) fail_msg("%s", err.message);
+        dct_arena_deinit(&arena);
+        pb_free(&model);
+    }
+}
+
 /* ---- files and reports ---- */
 
 static void gather(void *ctx, const char *text, size_t n) {
@@ -318,6 +410,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_are_counted_again),     cmocka_unit_test(bytes_are_shared_where_they_may_be),
         cmocka_unit_test(known_values_are_no_steps),           cmocka_unit_test(the_json_adds_up),
+        cmocka_unit_test(a_known_branch_is_taken),             cmocka_unit_test(an_unknown_branch_is_named_or_said),
+        cmocka_unit_test(bodies_lie_as_well),
         cmocka_unit_test(the_table_holds_no_control_characters), cmocka_unit_test(what_cannot_be_shaped_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
