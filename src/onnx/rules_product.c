@@ -22,12 +22,20 @@ static bool as_matrix(dct_shaping *s, const dct_onnx_tensor *in, bool on_left, d
     return true;
 }
 
+static void transpose_last(dct_onnx_tensor *m) {
+    int64_t rows = m->dims[m->n_dims - 2];
+    m->dims[m->n_dims - 2] = m->dims[m->n_dims - 1];
+    m->dims[m->n_dims - 1] = rows;
+}
+
 bool dct_rule_matmul(dct_shaping *s) {
     uint32_t second = (uint32_t)s->code;
     if (!dct_need_in(s, second + 1)) return false;
     const dct_onnx_tensor *left = dct_in(s, 0), *right = dct_in(s, second);
     dct_onnx_tensor a, b;
     if (!as_matrix(s, left, true, &a) || !as_matrix(s, right, false, &b)) return false;
+    if (left->n_dims > 1 && dct_attr_int(s, "transA", 0) != 0) transpose_last(&a);
+    if (right->n_dims > 1 && dct_attr_int(s, "transB", 0) != 0) transpose_last(&b);
     int64_t rows = a.dims[a.n_dims - 2], inner = a.dims[a.n_dims - 1], cols = b.dims[b.n_dims - 1];
     if (inner != b.dims[b.n_dims - 2])
         return dct_cannot(s, "it multiplies %lld columns by %lld rows", (long long)inner, (long long)b.dims[b.n_dims - 2]);
@@ -37,6 +45,16 @@ bool dct_rule_matmul(dct_shaping *s) {
     if (left->n_dims > 1 && !dct_add_dim(s, &a, rows)) return false;
     if (right->n_dims > 1 && !dct_add_dim(s, &a, cols)) return false;
     return dct_set_like(s, 0, product_type(s), &a);
+}
+
+/* The right side is packed: attributes say that it is K rows of N. */
+bool dct_rule_matmul_packed(dct_shaping *s) {
+    if (!dct_need_dims(s, 0, 1)) return false;
+    dct_onnx_tensor t = *dct_in(s, 0);
+    int64_t inner = dct_attr_int(s, "K", -1), cols = dct_attr_int(s, "N", -1);
+    if (t.dims[t.n_dims - 1] != inner || cols < 0) return dct_cannot(s, "its input does not have the K columns that it needs");
+    t.dims[t.n_dims - 1] = cols;
+    return dct_set_like(s, 0, t.type, &t);
 }
 
 bool dct_rule_gemm(dct_shaping *s) {
@@ -267,6 +285,16 @@ bool dct_rule_resize(dct_shaping *s) {
             return dct_cannot(s, "its scales are not known before it runs, or are not as many as its dimensions");
         if (!scale(s, scales, is_in, &t)) return false;
     }
+    return dct_set_like(s, 0, t.type, &t);
+}
+
+/* [N, C, ...] read at the points of a grid [N, ..., as many as a point has numbers]. */
+bool dct_rule_grid_sample(dct_shaping *s) {
+    if (!dct_need_dims(s, 0, 3) || !dct_need_dims(s, 1, 3)) return false;
+    const dct_onnx_tensor *in = dct_in(s, 0), *grid = dct_in(s, 1);
+    if (grid->n_dims != in->n_dims || grid->dims[0] != in->dims[0]) return dct_cannot(s, "its grid does not fit its input");
+    dct_onnx_tensor t = *in;
+    for (uint32_t i = 2; i < t.n_dims; i++) t.dims[i] = grid->dims[i - 1];
     return dct_set_like(s, 0, t.type, &t);
 }
 

@@ -51,6 +51,13 @@ bool dct_rule_layer_norm(dct_shaping *s) {
     return dct_set_like(s, 0, in->type, in) && dct_set_like(s, 1, DCT_ONNX_F32, &stat) && dct_set_like(s, 2, DCT_ONNX_F32, &stat);
 }
 
+/* A sum that is normalised: the last output is the sum itself; those between say nothing at inference. */
+bool dct_rule_skip_norm(dct_shaping *s) {
+    if (!dct_need_in(s, 1)) return false;
+    const dct_onnx_tensor *in = dct_in(s, 0);
+    return dct_set_like(s, 0, in->type, in) && dct_set_like(s, 3, in->type, in);
+}
+
 /* ---- quantisation ---- */
 
 bool dct_rule_quantize(dct_shaping *s) {

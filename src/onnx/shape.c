@@ -60,6 +60,8 @@ static const op_row ops[] = {
     {"LpNormalization", dct_rule_same, 0, OWN}, {"LRN", dct_rule_same, 0, OWN},
     {"MeanVarianceNormalization", dct_rule_same, 0, OWN}, {"LayerNormalization", dct_rule_layer_norm, 0, OWN},
     {"RMSNormalization", dct_rule_layer_norm, 0, OWN}, {"SimplifiedLayerNormalization", dct_rule_layer_norm, 0, OWN},
+    {"SkipLayerNormalization", dct_rule_skip_norm, 0, OWN}, {"SkipSimplifiedLayerNormalization", dct_rule_skip_norm, 0, OWN},
+    {"RotaryEmbedding", dct_rule_same, 0, OWN},
     {"CumSum", dct_rule_same, 0, OWN}, {"Trilu", dct_rule_same, 0, OWN}, {"ReverseSequence", dct_rule_same, 0, OWN},
     {"ScatterND", dct_rule_same, 0, OWN}, {"ScatterElements", dct_rule_same, 0, OWN}, {"Scatter", dct_rule_same, 0, OWN},
     {"RandomNormalLike", dct_rule_same, 0, OWN}, {"RandomUniformLike", dct_rule_same, 0, OWN},
@@ -85,13 +87,14 @@ static const op_row ops[] = {
     {"TopK", dct_rule_top_k, 0, OWN},
     /* products, windows, recurrences; the code is the number of the second operand, or what the sums are kept in */
     {"MatMul", dct_rule_matmul, 1, OWN}, {"MatMulInteger", dct_rule_matmul, 1, OWN}, {"QLinearMatMul", dct_rule_matmul, 3, OWN},
+    {"FusedMatMul", dct_rule_matmul, 1, OWN}, {"MatMulNBits", dct_rule_matmul_packed, 0, OWN},
     {"Gemm", dct_rule_gemm, 0, OWN}, {"Einsum", dct_rule_einsum, 0, OWN}, {"Conv", dct_rule_conv, 1, OWN},
     {"FusedConv", dct_rule_conv, 1, OWN}, {"ConvInteger", dct_rule_conv, 1, OWN}, {"QLinearConv", dct_rule_conv, 3, OWN},
     {"ConvTranspose", dct_rule_conv_transpose, 0, OWN}, {"MaxPool", dct_rule_pool, 0, OWN},
     {"AveragePool", dct_rule_pool, 0, OWN}, {"LpPool", dct_rule_pool, 0, OWN}, {"QLinearAveragePool", dct_rule_pool, 0, OWN},
     {"GlobalAveragePool", dct_rule_global_pool, 0, OWN}, {"GlobalMaxPool", dct_rule_global_pool, 0, OWN},
     {"GlobalLpPool", dct_rule_global_pool, 0, OWN}, {"QLinearGlobalAveragePool", dct_rule_global_pool, 0, OWN},
-    {"Resize", dct_rule_resize, 0, OWN}, {"Upsample", dct_rule_resize, 0, OWN},
+    {"GridSample", dct_rule_grid_sample, 0, OWN}, {"Resize", dct_rule_resize, 0, OWN}, {"Upsample", dct_rule_resize, 0, OWN},
     {"LSTM", dct_rule_recurrent, 4, OWN}, {"GRU", dct_rule_recurrent, 3, OWN}, {"RNN", dct_rule_recurrent, 1, OWN},
 };
 
