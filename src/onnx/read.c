@@ -39,8 +39,10 @@ static reader *reader_of(dct_wire *w) { return (reader *)(void *)w; }
 
 /* ---- values ---- */
 
+/* The seed is an address, which no file can know: names cannot be made to meet in one slot. */
 static uint32_t find_slot(const reader *r, const scope *c, dct_str name) {
-    return dct_name_index_slot(c->index, c->index_size, DCT_HASH_SEED, r->values.items, sizeof(dct_onnx_value), name);
+    uint64_t seed = dct_hash_mix((uint64_t)(uintptr_t)r);
+    return dct_name_index_slot(c->index, c->index_size, seed, r->values.items, sizeof(dct_onnx_value), name);
 }
 
 static bool grow_index(reader *r, scope *c) {
