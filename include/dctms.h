@@ -111,6 +111,7 @@ typedef struct dctms_plan_params {
     uint64_t pack_nodes;       /* 0: default */
     uint32_t budget_ctx;       /* with a budget: when n_ctx does not fit whatever the ubatch, the largest context from this on
                                   that does; 0: n_ctx or nothing */
+    const char *cost_profile;  /* file of `dctms calibrate`; NULL: the built-in profile */
 } dctms_plan_params;
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 

@@ -36,7 +36,7 @@ typedef struct cli_options {
     const char *type_k, *type_v;
     uint64_t memory_budget;
     uint32_t budget_ctx;
-    const char *logits;
+    const char *logits, *cost_profile;
     /* running */
     const char *prompt, *prompt_file, *system, *chat_template, *plan_file, *seal, *alloc;
     cli_toggle conversation;
@@ -92,6 +92,7 @@ int cli_pack(const cli_options *o);
 int cli_synth(const cli_options *o);
 int cli_bench(const cli_options *o);
 int cli_protocol(const cli_options *o);
+int cli_calibrate(const cli_options *o);
 
 /* plan --emit (emit.c): whether the flags go together, false after a usage error; and the file, on stdout. `name` is that of
  * the model. */

@@ -13,7 +13,7 @@ static const struct {
 } verbs[] = {
     {"plan", cli_plan},         {"verify", cli_verify}, {"run", cli_run},   {"inspect", cli_inspect}, {"tokenize", cli_tokenize},
     {"score", cli_score},       {"pack", cli_pack},     {"synth", cli_synth}, {"bench", cli_bench},
-    {"protocol", cli_protocol},
+    {"protocol", cli_protocol}, {"calibrate", cli_calibrate},
 };
 
 /* The built-in model lies beside the program: installed in ../share/dctms, in a build tree in ../models. */
@@ -57,6 +57,7 @@ bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     p->memory_budget = o->memory_budget;
     p->budget_ctx = o->budget_ctx;
     p->pack_nodes = o->nodes;
+    p->cost_profile = o->cost_profile;
     const char *types[2] = {o->type_k, o->type_v};
     char *into[2] = {p->type_k, p->type_v};
     for (int i = 0; i < 2; i++) {

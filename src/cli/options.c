@@ -16,7 +16,7 @@
 enum {
     V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
     V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
-    V_PROTOCOL = 1 << 9,
+    V_PROTOCOL = 1 << 9, V_CALIBRATE = 1 << 10,
     V_ONE = V_PLAN | V_RUN | V_SCORE | V_PROTOCOL, /* one plan: one value for each bound */
     V_BOUNDS = V_ONE | V_BENCH,
     V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE /* the argument is a model */
@@ -46,7 +46,7 @@ static const opt_row rows[] = {
      "output tokens, at least 1 (default: at most 512; -1: half the context)"},
     {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R",
      "rows of a prefill chunk (default, and 0: 512)"},
-    {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH, F(threads), "LLAMA_ARG_THREADS", "W",
+    {"-t", "--threads", NULL, O_U32, V_ONE | V_SYNTH | V_CALIBRATE, F(threads), "LLAMA_ARG_THREADS", "W",
      "workers (default, and 0: what affinity and cgroup allow)"},
     {"-ctk", "--cache-type-k", NULL, O_STR, V_ONE, F(type_k), "LLAMA_ARG_CACHE_TYPE_K", "TYPE",
      "f32, f16, bf16 or q8_0 (default f16)"},
@@ -56,6 +56,8 @@ static const opt_row rows[] = {
      "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--budget-ctx", NULL, O_U32, V_ONE, F(budget_ctx), NULL, "MIN",
      "with a budget that the context exceeds: the largest one from MIN tokens on that fits"},
+    {NULL, "--cost-profile", NULL, O_STR, V_PLAN | V_RUN, F(cost_profile), NULL, "FILE",
+     "schedule by what calibrate measured, not by the built-in profile"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
     {"-p", "--prompt", NULL, O_TEXT, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
      "the prompt; with a chat template, the user's message"},
@@ -104,6 +106,8 @@ static const opt_row rows[] = {
     {NULL, "--ids", NULL, O_FLAG, V_TOKENIZE, F(ids), NULL, NULL, "ids on one line, nothing else"},
     {"-q", "--quiet", NULL, O_FLAG, V_RUN, F(quiet), NULL, NULL, "the answer only"},
     {"-o", "--output", NULL, O_STR, V_PLAN, F(output), NULL, "FILE", "write the plan here, for run --plan and verify"},
+    {"-o", "--output", NULL, O_STR, V_CALIBRATE, F(output), NULL, "FILE",
+     "write the profile here (default: dctms/cost-profile in XDG_CACHE_HOME or ~/.cache)"},
     {"-o", "--output", NULL, O_STR, V_SYNTH, F(output), NULL, "PATH",
      "write the model here: a file, or the directory of an hf- or mlx- type"},
     {"-o", "--output", NULL, O_STR, V_PACK, F(output), NULL, "FILE", "write the problem here, with an offset for each item"},
@@ -206,6 +210,7 @@ static const struct {
     {"score", "[MODEL] -f TEXT", "perplexity of a text; KL divergence from saved logits", V_SCORE},
     {"pack", "F.csv", "the packer alone, on the public problem format", V_PACK},
     {"synth", "NAME --type T -o F", "write a model of a known shape with random weights", V_SYNTH},
+    {"calibrate", "", "measure this machine's bandwidth and rate into a cost profile", V_CALIBRATE},
 };
 
 static int verb_bit(const char *verb) {

@@ -52,6 +52,7 @@ int cli_plan(const cli_options *o) {
     dctms_plan_params params;
     dctms_plan_format drawn;
     cli_paths paths = {{cli_model_path(o)}, {NULL}};
+    cli_add_path(paths.in, o->cost_profile);
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
     cli_add_path(paths.out, o->html);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/size.h"
 #include "compile/passes.h"
 #include "compile/sort.h"
@@ -166,11 +165,6 @@ static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dc
 }
 
 /* ---- the plan ---- */
-
-uint64_t dct_profile_hash(const dct_profile *p) {
-    const double fields[] = {p->bytes_per_s_one, p->bytes_per_s_all, p->macs_per_s_one, p->macs_per_s_all, p->wait_us};
-    return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, fields, sizeof fields));
-}
 
 static void copy_text(char *out, size_t cap, dct_str text) {
     size_t n = text.len < cap - 1 ? text.len : cap - 1;

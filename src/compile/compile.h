@@ -6,7 +6,9 @@
 #include "arch/arch.h"
 #include "plan/plan.h"
 
-/* A machine's roofline. dct_profile_default() is built in; `dctms calibrate` measures another (opt-in). */
+/* ---- profile: a machine's roofline ---- */
+
+/* For a number of workers. dct_profile_default() is built in; `dctms calibrate` measures another (opt-in). */
 typedef struct dct_profile {
     double bytes_per_s_one, bytes_per_s_all; /* reading, one worker and all */
     double macs_per_s_one, macs_per_s_all;   /* int8 multiply-accumulates */
@@ -14,6 +16,18 @@ typedef struct dct_profile {
 } dct_profile;
 const dct_profile *dct_profile_default(void);
 uint64_t dct_profile_hash(const dct_profile *profile); /* what a plan says about the one it was made with */
+
+/* What 1, 2, ... workers reach together: a cost profile as a file holds it. */
+typedef struct dct_rates {
+    uint64_t bytes_per_s, macs_per_s, wait_ns;
+} dct_rates;
+void dct_profile_write(const dct_rates *rates, uint32_t n, dct_text_fn *write, void *ctx);
+
+/* The profile of a file's text for so many workers; with more than it has, those of its last line. DCT_BAD_FILE says which line
+ * makes no sense. */
+dct_status dct_profile_parse(const char *text, size_t n, uint32_t threads, dct_profile *out, dct_err *err) DCT_MUST_CHECK;
+
+/* ---- compile ---- */
 
 /* Things that the engine keeps in the envelope and that no graph shows: token tables, sampler state, stacks, heap. */
 typedef struct dct_extra_item {

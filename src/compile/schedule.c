@@ -17,13 +17,6 @@
 #include "compile/concurrency.h"
 #include "compile/passes.h"
 
-/* Measured on a small two-core machine with VNNI; a profile of one's own comes from `dctms calibrate`. */
-static const dct_profile DEFAULT_PROFILE = {
-    .bytes_per_s_one = 12e9, .bytes_per_s_all = 20e9, .macs_per_s_one = 80e9, .macs_per_s_all = 150e9, .wait_us = 1.5,
-};
-
-const dct_profile *dct_profile_default(void) { return &DEFAULT_PROFILE; }
-
 typedef struct cost {
     double bytes, macs;
 } cost;

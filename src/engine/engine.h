@@ -38,6 +38,7 @@ struct dctms_plan {
     const char *model_path;  /* "" when loaded from a file */
     const char *path;        /* of the plan's file; "" when compiled here */
     double compile_ms;
+    dct_profile profile;     /* what it was made with, or the built-in one when that is not known */
     dctms_group *group;      /* a member's handle lies in its group and shares the plan of the handle it was made of; else NULL */
     uint32_t member;
 };

@@ -20,6 +20,7 @@ static dct_status fill_lists(dctms_group *g, const dctms_plan *const *plans, uin
         member->model_path = held->model_path;
         member->path = held->path;
         member->compile_ms = held->compile_ms;
+        member->profile = held->profile;
         member->group = g;
         member->member = i;
     }
@@ -91,7 +92,7 @@ dctms_status dctms_group_print(const dctms_group *g, dctms_plan_format format, d
     const char *paths[MAX_PLANS];
     dct_status status = DCT_OK;
     dct_room_for(dct_group_kernel_bytes(&g->layout), &have);
-    dct_report_facts facts = {NULL, have.total_bytes, have.available_bytes, have.source, 0, 0};
+    dct_report_facts facts = {NULL, have.total_bytes, have.available_bytes, have.source, 0, 0, NULL};
     for (uint32_t i = 0; i < g->layout.n_plans; i++) paths[i] = g->members[i].model_path;
     dct_plan_room room = {have.available_bytes, have.source, 0};
     if (format == DCTMS_PLAN_TABLE) dct_group_dump_table(&g->layout, &room, write, ctx);

@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "engine/report.h"
 
-enum { DEFAULT_CTX = 4096, DEFAULT_OUTPUT = 512, DEFAULT_UBATCH = 512, MAX_THREADS = 512 };
+enum { MAX_PROFILE_BYTES = 16384, DEFAULT_CTX = 4096, DEFAULT_OUTPUT = 512, DEFAULT_UBATCH = 512, MAX_THREADS = 512 };
 
 dctms_plan_params dctms_plan_default_params(void) {
     dctms_plan_params params;
@@ -33,6 +33,10 @@ static dct_status cache_type(const char *name, size_t cap, const char *which, ui
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+static uint32_t choose_threads(const dctms_plan_params *p) {
+    return p->threads != 0 ? p->threads : dct_os_usable_cpus(NULL, NULL, 0);
+}
+
 static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p, dct_bounds *b, dct_err *err) {
     memset(b, 0, sizeof *b);
     uint32_t trained = m->hp.n_ctx_train != 0 ? m->hp.n_ctx_train : DEFAULT_CTX;
@@ -47,7 +51,7 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
     b->n_input = b->n_ctx - b->n_output;
     b->ubatch = min_u32(p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH, b->n_input);
     b->slots = 1;
-    b->threads = p->threads != 0 ? p->threads : dct_os_usable_cpus(NULL, NULL, 0);
+    b->threads = choose_threads(p);
     if (b->threads > MAX_THREADS) return dct_fail(err, DCT_USAGE, "%u threads are more than %d", b->threads, MAX_THREADS);
     b->logits = p->logits == DCTMS_LOGITS_ALL ? DCT_LOGITS_ALL : DCT_LOGITS_LAST;
     dct_status status = cache_type(p->type_k, sizeof p->type_k, "the K cache", m->hp.head_dim_k, &b->type_k, err);
@@ -57,10 +61,32 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
 
 /* ---- compile ---- */
 
+/* The profile that the caller names, for the workers that there will be. */
+static dct_status choose_profile(const dctms_plan_params *p, dct_profile *out, dct_err *err) {
+    char text[MAX_PROFILE_BYTES];
+    *out = *dct_profile_default();
+    if (p->cost_profile == NULL) return DCT_OK;
+    dct_file file;
+    dct_status status = dct_file_open(&file, p->cost_profile, err);
+    if (status != DCT_OK) return status;
+    if (file.bytes > sizeof text) status = dct_fail(err, DCT_BAD_FILE, "too long for a cost profile");
+    if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
+    if (status == DCT_OK) status = dct_profile_parse(text, file.bytes, choose_threads(p), out, err);
+    dct_file_close(&file);
+    return status;
+}
+
+/* What the caller said, and the profile that he named. */
+typedef struct request {
+    dctms_plan_params params;
+    dct_profile profile;
+} request;
+
 /* With these bounds, and the largest chunk up to theirs that a budget allows. */
-static dct_status compile_bounds(const dctms_model *m, const dctms_plan_params *p, const dct_bounds *bounds, dct_arena *work,
+static dct_status compile_bounds(const dctms_model *m, const request *r, const dct_bounds *bounds, dct_arena *work,
                                  dct_plan **out, dct_err *err) {
-    dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = dct_profile_default(), .pack_nodes = p->pack_nodes,
+    const dctms_plan_params *p = &r->params;
+    dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = &r->profile, .pack_nodes = p->pack_nodes,
                             .bounds = *bounds};
     dct_items items;
     uint64_t least;
@@ -76,14 +102,14 @@ static dct_status compile_bounds(const dctms_model *m, const dctms_plan_params *
 }
 
 /* As above for a context of n_ctx tokens, and nothing of it is kept. */
-static dct_status try_context(const dctms_model *m, const dctms_plan_params *p, uint32_t n_ctx, dct_err *err) {
-    dctms_plan_params q = *p;
+static dct_status try_context(const dctms_model *m, const request *r, uint32_t n_ctx, dct_err *err) {
+    request q = *r;
     dct_bounds bounds;
     dct_arena work;
     dct_plan *plan;
-    q.n_ctx = n_ctx;
+    q.params.n_ctx = n_ctx;
     dct_arena_init(&work, 0);
-    dct_status status = choose_bounds(m, &q, &bounds, err);
+    dct_status status = choose_bounds(m, &q.params, &bounds, err);
     if (status == DCT_OK) status = compile_bounds(m, &q, &bounds, &work, &plan, err);
     dct_arena_deinit(&work);
     return status;
@@ -91,25 +117,26 @@ static dct_status try_context(const dctms_model *m, const dctms_plan_params *p, 
 
 /* The largest context that fits the budget, from budget_ctx on in steps, below one that does not fit. A context costs more than a
  * shorter one, so it is found by halving. */
-static dct_status reduce_context(const dctms_model *m, const dctms_plan_params *p, uint32_t too_much, uint32_t *n_ctx,
-                                 dct_err *err) {
+static dct_status reduce_context(const dctms_model *m, const request *r, uint32_t too_much, uint32_t *n_ctx, dct_err *err) {
     enum { STEP = 64 };
-    uint32_t fits = 0, end = (uint32_t)dct_div_up(too_much - p->budget_ctx, STEP); /* in steps above budget_ctx */
-    dct_status status = try_context(m, p, p->budget_ctx, err);
+    uint32_t least = r->params.budget_ctx;
+    uint32_t fits = 0, end = (uint32_t)dct_div_up(too_much - least, STEP); /* in steps above the least */
+    dct_status status = try_context(m, r, least, err);
     while (status == DCT_OK && end - fits > 1) {
         uint32_t middle = fits + (end - fits) / 2;
-        status = try_context(m, p, p->budget_ctx + middle * STEP, err);
+        status = try_context(m, r, least + middle * STEP, err);
         if (status == DCT_OK) fits = middle;
         else if (status == DCT_NO_FIT) {
             end = middle;
             status = DCT_OK;
         }
     }
-    *n_ctx = p->budget_ctx + fits * STEP;
+    *n_ctx = least + fits * STEP;
     return status;
 }
 
-static dct_status compile_plan(const dctms_model *m, dctms_plan_params *p, dct_arena *work, dct_plan **out, dct_err *err) {
+static dct_status compile_plan(const dctms_model *m, request *r, dct_arena *work, dct_plan **out, dct_err *err) {
+    dctms_plan_params *p = &r->params;
     dct_bounds bounds;
     dct_status status = choose_bounds(m, p, &bounds, err);
     if (status != DCT_OK) return status;
@@ -118,11 +145,11 @@ static dct_status compile_plan(const dctms_model *m, dctms_plan_params *p, dct_a
     if (p->budget_ctx > bounds.n_ctx)
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens is more than the context of %u", p->budget_ctx,
                         bounds.n_ctx);
-    status = compile_bounds(m, p, &bounds, work, out, err);
+    status = compile_bounds(m, r, &bounds, work, out, err);
     if (status != DCT_NO_FIT || p->budget_ctx == 0) return status;
-    status = reduce_context(m, p, bounds.n_ctx, &p->n_ctx, err);
+    status = reduce_context(m, r, bounds.n_ctx, &p->n_ctx, err);
     if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
-    return status == DCT_OK ? compile_bounds(m, p, &bounds, work, out, err) : status;
+    return status == DCT_OK ? compile_bounds(m, r, &bounds, work, out, err) : status;
 }
 
 /* One of the paths is "". */
@@ -131,6 +158,7 @@ static dct_status new_plan(const char *model_path, const char *path, dctms_plan 
     if (plan == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for a plan handle");
     dct_arena_init(&plan->arena, 0);
     atomic_init(&plan->owners, 1);
+    plan->profile = *dct_profile_default();
     plan->model_path = dct_arena_strndup(&plan->arena, model_path, strlen(model_path));
     plan->path = dct_arena_strndup(&plan->arena, path, strlen(path));
     if (plan->model_path == NULL || plan->path == NULL) {
@@ -167,8 +195,8 @@ static dct_status keep_compact(const dct_plan *compiled, dct_arena *work, dctms_
 
 dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **out, dctms_error *err) {
     dct_err why = {0};
-    dctms_plan_params p = dctms_plan_default_params();
-    if (params != NULL) dct_take_params(&p, sizeof p, params, params->struct_bytes);
+    request r = {.params = dctms_plan_default_params()};
+    if (params != NULL) dct_take_params(&r.params, sizeof r.params, params, params->struct_bytes);
     dct_arena work;
     dct_plan *compiled = NULL;
     dctms_plan *plan = NULL;
@@ -177,8 +205,10 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
     if (status != DCT_OK) return dct_give(status, &why, err);
     if (model->hparams_status != DCT_OK)
         return dct_give_of_file(model->hparams_status, model->model.path, &model->hparams_err, err);
+    status = choose_profile(&r.params, &r.profile, &why);
+    if (status != DCT_OK) return dct_give_of_file(status, r.params.cost_profile, &why, err);
     dct_arena_init(&work, 0);
-    status = compile_plan(model, &p, &work, &compiled, &why);
+    status = compile_plan(model, &r, &work, &compiled, &why);
     if (status == DCT_OK) status = new_plan(model->model.path, "", &plan, &why);
     if (status == DCT_OK) status = keep_compact(compiled, &work, plan, &why);
     dct_arena_deinit(&work);
@@ -187,6 +217,7 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
         return dct_give_of_file(status, model->model.path, &why, err);
     }
     plan->compile_ms = (double)(dct_os_now_ns() - start) * 1e-6;
+    plan->profile = r.profile;
     *out = plan;
     return DCTMS_OK;
 }
@@ -305,7 +336,8 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     dct_mem_available have;
     dct_room_for(dct_plan_kernel_bytes(plan->plan), &have);
     uint64_t staging = dct_load_staging_bytes(&plan->plan->phases[0].graph, plan->plan->bounds.threads);
-    dct_report_facts facts = {plan->model_path, have.total_bytes, have.available_bytes, have.source, plan->compile_ms, staging};
+    dct_report_facts facts = {plan->model_path, have.total_bytes,   have.available_bytes, have.source,
+                              plan->compile_ms, staging,            &plan->profile};
     dct_status status = DCT_OK;
     switch (format) {
     case DCTMS_PLAN_TABLE:
@@ -341,7 +373,7 @@ dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *m
     dct_status status = dct_model_need_header(model, &why);
     if (status == DCT_OK) status = trace_phases(plan->plan, model, &work, traced, &why);
     if (status == DCT_OK)
-        status = dct_report_concurrency(plan->plan, traced, dct_profile_default(), &work, write, ctx, &why);
+        status = dct_report_concurrency(plan->plan, traced, &plan->profile, &work, write, ctx, &why);
     dct_arena_deinit(&work);
     return dct_give(status, &why, err);
 }

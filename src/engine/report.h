@@ -13,6 +13,7 @@ typedef struct dct_report_facts {
     const char *available_source;
     double compile_ms;
     uint64_t staging_bytes; /* of loading */
+    const dct_profile *profile; /* the plan's, when it is at hand: its hash tells */
 } dct_report_facts;
 
 /* One JSON object with the names of DESIGN §6 (jansson). */

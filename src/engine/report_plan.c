@@ -120,8 +120,7 @@ static json_t *phases_array(const dct_plan *plan) {
 }
 
 /* What depends on the cost profile is told of plans that were made with the one that is at hand. */
-static void add_baselines(json_t *schedule, const dct_plan *plan) {
-    const dct_profile *profile = dct_profile_default();
+static void add_baselines(json_t *schedule, const dct_plan *plan, const dct_profile *profile) {
     if (plan->profile_hash != dct_profile_hash(profile)) return;
     dct_baselines b = dct_baselines_of(plan, profile);
     json_object_set_new(schedule, "g_max", json_real(b.gain_max));
@@ -130,12 +129,12 @@ static void add_baselines(json_t *schedule, const dct_plan *plan) {
                                                      b.fused_us / 1e3));
 }
 
-static json_t *schedule_object(const dct_plan *plan) {
+static json_t *schedule_object(const dct_plan *plan, const dct_profile *profile) {
     const dct_phase *decode = dct_plan_phase(plan, DCT_PHASE_DECODE);
     json_t *schedule = json_pack("{s:o, s:o, s:f, s:f}", "workers", number(plan->bounds.threads), "waits_per_token",
                                  number(decode != NULL ? decode->n_waits : 0), "est_ms_per_token", plan->est_ms_per_token,
                                  "roofline_ms_per_token", plan->roofline_ms_per_token);
-    if (schedule != NULL) add_baselines(schedule, plan);
+    if (schedule != NULL) add_baselines(schedule, plan, profile);
     return schedule;
 }
 
@@ -164,7 +163,8 @@ dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *fa
     if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
     json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
                             bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
-                            compile_object(plan, facts), "phases", phases_array(plan), "schedule", schedule_object(plan));
+                            compile_object(plan, facts), "phases", phases_array(plan), "schedule",
+                            schedule_object(plan, facts->profile));
     return write_json(all, out, ctx, err);
 }
 

@@ -5,6 +5,7 @@
  * byte_dots.h. Each figure is the best pass of many: a ceiling is what the machine gives when nobody disturbs it.
  */
 #include "base/os.h"
+#include "compile/compile.h"
 #include "exec/exec.h"
 #include "tools/byte_dots.h"
 #include "tools/tools.h"
@@ -47,6 +48,8 @@ static void dot_piece(void *ctx, uint32_t piece, uint32_t worker) {
     ((const field *)ctx)->dots.run(ROUNDS);
 }
 
+static void empty_piece(void *ctx, uint32_t piece, uint32_t worker) { (void)ctx, (void)piece, (void)worker; }
+
 /* Seconds of the best pass over n_pieces. */
 static double best_pass(dct_pool *pool, void (*fn)(void *, uint32_t, uint32_t), field *f, uint32_t n_pieces) {
     uint64_t best = UINT64_MAX, begin = dct_os_now_ns();
@@ -59,9 +62,9 @@ static double best_pass(dct_pool *pool, void (*fn)(void *, uint32_t, uint32_t), 
     return (double)(best > 0 ? best : 1) * 1e-9;
 }
 
-/* The two rates of n_workers. Control state and stacks lie in `memory`. */
+/* What n_workers reach. Control state and stacks lie in `memory`. */
 static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n_pieces, double *bytes_per_s, double *macs_per_s,
-                          dct_err *err) {
+                          double *wait_s, dct_err *err) {
     dct_pool *pool;
     char *stacks = memory + dct_pool_bytes(n_workers);
     dct_status status = dct_pool_start(memory, n_workers, stacks, DCT_WORKER_STACK, &pool, err);
@@ -69,6 +72,7 @@ static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n
     uint32_t n_dots = n_workers * PIECES_A_WORKER;
     *bytes_per_s = (double)(n_pieces * PIECE_BYTES) / best_pass(pool, read_piece, f, n_pieces);
     *macs_per_s = (double)n_dots * ROUNDS * f->dots.macs_per_round / best_pass(pool, dot_piece, f, n_dots);
+    *wait_s = best_pass(pool, empty_piece, f, n_workers);
     dct_pool_stop(pool);
     return DCT_OK;
 }
@@ -98,10 +102,34 @@ dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *
     if (status != DCT_OK) goto done;
     out->n_workers = n_workers;
     uint32_t n_pieces = (uint32_t)(bytes / PIECE_BYTES);
-    status = measure(control, 1, &f, n_pieces, &out->bytes_per_s_one, &out->macs_per_s_one, err);
-    if (status == DCT_OK) status = measure(control, n_workers, &f, n_pieces, &out->bytes_per_s_all, &out->macs_per_s_all, err);
+    status = measure(control, 1, &f, n_pieces, &out->bytes_per_s_one, &out->macs_per_s_one, &out->wait_s_all, err);
+    if (status == DCT_OK)
+        status = measure(control, n_workers, &f, n_pieces, &out->bytes_per_s_all, &out->macs_per_s_all, &out->wait_s_all, err);
 done:
     dct_os_unmap(buffer, bytes);
     dct_os_unmap(control, control_bytes);
     return status;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* What fewer workers reach, more reach as well: one of them may rest. */
+dct_status dct_calibrate(uint32_t n_workers, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx,
+                         void (*write)(void *ctx, const char *text, size_t n), void *ctx, dct_err *err) {
+    dct_rates rates[DCT_CALIBRATE_WORKERS];
+    if (n_workers == 0 || n_workers > DCT_CALIBRATE_WORKERS)
+        return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_CALIBRATE_WORKERS);
+    for (uint32_t i = 0; i < n_workers; i++) {
+        dct_roofline roof;
+        if (progress != NULL) progress(progress_ctx, i, n_workers);
+        dct_status status = dct_roofline_measure(i + 1, &roof, err);
+        if (status != DCT_OK) return status;
+        const dct_rates fewer = i > 0 ? rates[i - 1] : (dct_rates){.bytes_per_s = 1, .macs_per_s = 1};
+        rates[i] = (dct_rates){.bytes_per_s = larger((uint64_t)roof.bytes_per_s_all, fewer.bytes_per_s),
+                               .macs_per_s = larger((uint64_t)roof.macs_per_s_all, fewer.macs_per_s),
+                               .wait_ns = (uint64_t)(roof.wait_s_all * 1e9)};
+    }
+    if (progress != NULL) progress(progress_ctx, n_workers, n_workers);
+    dct_profile_write(rates, n_workers, write, ctx);
+    return DCT_OK;
 }

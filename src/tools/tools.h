@@ -82,7 +82,13 @@ enum { DCT_ROOFLINE_WORKERS = 1024 };
 typedef struct dct_roofline {
     uint32_t n_workers;
     double bytes_per_s_one, bytes_per_s_all, macs_per_s_one, macs_per_s_all;
+    double wait_s_all; /* handing nothing to all of them and having it back */
 } dct_roofline;
 dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) DCT_MUST_CHECK;
+
+/* The same for 1..n_workers, as the cost profile that plans can be made with (compile/profile.c): text for `write`. */
+enum { DCT_CALIBRATE_WORKERS = 64 };
+dct_status dct_calibrate(uint32_t n_workers, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx,
+                         void (*write)(void *ctx, const char *text, size_t n), void *ctx, dct_err *err) DCT_MUST_CHECK;
 
 #endif

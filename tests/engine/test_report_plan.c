@@ -56,7 +56,7 @@ static void the_contract(void **state) {
     params.n_extra = 2;
     dct_plan *plan = compile_ok(&params, &arena);
     snprintf(plan->model_name, sizeof plan->model_name, "caf\xe9 \"7B\""); /* Latin-1, as careless files have it */
-    dct_report_facts facts = {"m.gguf", UINT64_C(8) << 30, UINT64_C(1) << 30, "MemAvailable", 1.5, 1 << 20};
+    dct_report_facts facts = {"m.gguf", UINT64_C(8) << 30, UINT64_C(1) << 30, "MemAvailable", 1.5, 1 << 20, dct_profile_default()};
     dct_err err;
     assert_int_equal(dct_report_plan_json(plan, &facts, collect, NULL, &err), DCT_OK);
     json_error_t why;
