@@ -99,6 +99,13 @@ DCTMS_API dctms_status dctms_model_inspect(const dctms_model *model, bool json, 
 
 typedef enum dctms_logits { DCTMS_LOGITS_LAST, DCTMS_LOGITS_ALL } dctms_logits;
 
+/* A context and its chunk. Of a plan with several, a session runs in the smallest that holds the next token, and moves with its
+ * timeline, inside the same memory, when that is another: a prompt is read in large chunks while the context is short. */
+enum { DCTMS_MAX_CTX_STEPS = 8 };
+typedef struct dctms_ctx_step {
+    uint32_t n_ctx, ubatch; /* ubatch 0: that of the parameters */
+} dctms_ctx_step;
+
 typedef struct dctms_plan_params {
     size_t struct_bytes;
     uint32_t n_ctx;    /* N + M; 0: min(4096, trained) */
@@ -112,6 +119,9 @@ typedef struct dctms_plan_params {
     uint32_t budget_ctx;       /* with a budget: when n_ctx does not fit whatever the ubatch, the largest context from this on
                                   that does; 0: n_ctx or nothing */
     const char *cost_profile;  /* file of `dctms calibrate`; NULL: the built-in profile */
+    dctms_ctx_step ctx_steps[DCTMS_MAX_CTX_STEPS]; /* ascending; the last is n_ctx, which may stay 0. A budget is met by the steps
+                                  that take most: their chunks are halved */
+    uint32_t n_ctx_steps;      /* 0: one context */
 } dctms_plan_params;
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 
@@ -152,6 +162,8 @@ typedef struct dctms_plan_info {
     uint64_t prompt_row_macs; /* multiply-accumulates of products: for each token of a prompt; */
     uint64_t prompt_run_macs; /* besides, for each chunk */
     uint32_t logical_tensors, physical_buffers; /* counted as the paper does */
+    dctms_ctx_step ctx_steps[DCTMS_MAX_CTX_STEPS];
+    uint32_t n_ctx_steps; /* 0: one context */
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 

@@ -79,7 +79,7 @@ static dct_status check_cache_type(const dct_hparams *hp, dct_dtype type, uint32
 }
 
 static dct_status check_params(const dct_hparams *hp, const dct_trace_params *params, dct_err *err) {
-    if (params->rows == 0 || params->n_ctx == 0 || params->n_ctx > INT32_MAX) {
+    if (params->rows == 0 || params->n_ctx == 0 || params->n_ctx > INT32_MAX || params->table_ctx > INT32_MAX) {
         return dct_fail(err, DCT_USAGE, "a phase of %u rows over %u positions", params->rows, params->n_ctx);
     }
     dct_status status = check_cache_type(hp, params->type_k, hp->head_dim_k, "K", err);

@@ -13,6 +13,7 @@ typedef struct dct_trace_params {
     dct_phase_kind kind;
     uint32_t rows;            /* R */
     uint32_t n_ctx;           /* N + M; caches hold this, rounded up to 16 */
+    uint32_t table_ctx;       /* what rotary tables are for, as far as it is more: the context of a family's largest member */
     dct_dtype type_k, type_v;
     dct_logits_mode logits;   /* LAST: f32[1, vocab] of the last row; ALL: f32[R, vocab] */
 } dct_trace_params;

@@ -20,7 +20,12 @@ void dct_block_fail(dct_tracer *t, const char *format, ...) {
 }
 
 /* Caches and tables hold whole blocks of 16 positions. */
-static uint32_t positions(const dct_tracer *t) { return (uint32_t)dct_round_up(t->params->n_ctx, 16); }
+static uint32_t whole_blocks(uint32_t n_ctx) { return (uint32_t)dct_round_up(n_ctx, 16); }
+static uint32_t positions(const dct_tracer *t) { return whole_blocks(t->params->n_ctx); }
+
+uint32_t dct_block_table_ctx(const dct_tracer *t) {
+    return t->params->table_ctx > t->params->n_ctx ? t->params->table_ctx : t->params->n_ctx;
+}
 
 /* ---- tensors ---- */
 
@@ -114,9 +119,10 @@ dct_value_id dct_block_embed(dct_tracer *t, float scale) {
 
 dct_rope_table dct_block_rope_table(const dct_tracer *t, const char *factors) {
     const dct_hparams *hp = t->hp;
-    dct_rope_table table = {.n_rot = hp->n_rot, .n_ctx = positions(t), .base = hp->rope_base, .factor = hp->rope_factor,
-                            .scaling = hp->rope_scaling, .orig_ctx = hp->rope_orig_ctx, .attn_factor = hp->rope_attn_factor,
-                            .ext_factor = hp->yarn_ext_factor, .beta_fast = hp->yarn_beta_fast, .beta_slow = hp->yarn_beta_slow};
+    dct_rope_table table = {.n_rot = hp->n_rot, .n_ctx = whole_blocks(dct_block_table_ctx(t)), .base = hp->rope_base,
+                            .factor = hp->rope_factor, .scaling = hp->rope_scaling, .orig_ctx = hp->rope_orig_ctx,
+                            .attn_factor = hp->rope_attn_factor, .ext_factor = hp->yarn_ext_factor,
+                            .beta_fast = hp->yarn_beta_fast, .beta_slow = hp->yarn_beta_slow};
     snprintf(table.factors_tensor, sizeof table.factors_tensor, "%s", factors);
     return table;
 }

@@ -44,6 +44,7 @@ dct_value_id dct_block_ffn(dct_tracer *t, dct_value_id x, int32_t layer, dct_act
 void dct_block_head(dct_tracer *t, dct_value_id x);
 
 /* The rotary table that the hyper-parameters state, with the divisors of `factors` ("" or the name of a tensor of n_rot/2). */
+uint32_t dct_block_table_ctx(const dct_tracer *t); /* the context that rotary tables are for */
 dct_rope_table dct_block_rope_table(const dct_tracer *t, const char *factors);
 /* Its value in the graph; DCT_NONE without failure when the model rotates nothing. */
 dct_value_id dct_block_rope(dct_tracer *t, const dct_rope_table *table);

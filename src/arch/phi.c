@@ -11,7 +11,7 @@
 #include "arch/family.h"
 
 static const char *factors_of(const dct_tracer *t) {
-    bool is_long = t->params->n_ctx > t->hp->rope_orig_ctx;
+    bool is_long = dct_block_table_ctx(t) > t->hp->rope_orig_ctx;
     return dct_block_if_present(t, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
 }
 

@@ -36,6 +36,7 @@ typedef struct cli_options {
     const char *type_k, *type_v;
     uint64_t memory_budget;
     uint32_t budget_ctx;
+    const char *ctx_steps;
     const char *logits, *cost_profile;
     /* running */
     const char *prompt, *prompt_file, *system, *chat_template, *plan_file, *seal, *alloc;

@@ -14,7 +14,7 @@ enum { MAX_WORDS = 24, PATH_BYTES = 4096 };
 typedef struct command {
     const char *words[MAX_WORDS];
     uint32_t n;
-    char numbers[4][16];
+    char numbers[4][16], steps[DCTMS_MAX_CTX_STEPS * 24];
     uint32_t n_numbers;
 } command;
 
@@ -32,9 +32,16 @@ static void add_number(command *c, const char *flag, uint32_t value) {
 /* Every bound is spelled out: what the machine has, variables of the environment and defaults must not change them. */
 static void spell(command *c, const dctms_plan_info *info, const cli_options *o, const char *model, const char *prompt) {
     *c = (command){.words = {"run", model}, .n = 2};
-    add_number(c, "-c", info->n_ctx);
+    if (info->n_ctx_steps > 0) {
+        add_pair(c, "--ctx-steps", c->steps);
+        for (uint32_t i = 0, at = 0; i < info->n_ctx_steps; i++)
+            at += (uint32_t)snprintf(c->steps + at, sizeof c->steps - at, "%s%u:%u", i == 0 ? "" : ",", info->ctx_steps[i].n_ctx,
+                                     info->ctx_steps[i].ubatch);
+    } else {
+        add_number(c, "-c", info->n_ctx);
+        add_number(c, "-ub", info->ubatch);
+    }
     add_number(c, "-n", info->n_output);
-    add_number(c, "-ub", info->ubatch);
     add_number(c, "-t", info->threads);
     add_pair(c, "-ctk", o->type_k != NULL ? o->type_k : "f16");
     add_pair(c, "-ctv", o->type_v != NULL ? o->type_v : "f16");

@@ -10,6 +10,7 @@ static int check_flags(const cli_options *o) {
         return cli_usage("several models: say --exclusive (one runs at a time) or --concurrent (any may run at any time)");
     if (o->output != NULL || o->svg != NULL || o->html != NULL || o->text || o->paper || o->plan_file != NULL)
         return cli_usage("several models are shown as a table or with --json; plan one for the rest");
+    if (o->ctx_steps != NULL) return cli_usage("--ctx-steps is about one model");
     if (o->budget_ctx != 0) return cli_usage("--budget-ctx chooses the context of one model");
     if (o->alloc != NULL && strcmp(o->alloc, "planned") != 0)
         return cli_usage("several models are planned, not --alloc %s", o->alloc);

@@ -48,6 +48,30 @@ const char *cli_model_path(const cli_options *o) {
     return o->n_args > 0 ? o->args[0] : builtin_model();
 }
 
+/* A number from 1 on; *at goes behind it. */
+static bool take_number(const char **at, uint32_t *out) {
+    char *end;
+    if (**at < '1' || **at > '9') return false;
+    unsigned long number = strtoul(*at, &end, 10);
+    *at = end;
+    *out = (uint32_t)number;
+    return number <= INT32_MAX;
+}
+
+/* "1280:512,4096:256,16384": contexts, and chunks where they are said. */
+static bool parse_steps(const char *text, dctms_plan_params *p) {
+    const char *at = text;
+    while (p->n_ctx_steps < DCTMS_MAX_CTX_STEPS) {
+        dctms_ctx_step *step = &p->ctx_steps[p->n_ctx_steps++];
+        if (!take_number(&at, &step->n_ctx)) break;
+        if (*at == ':' && (at++, !take_number(&at, &step->ubatch))) break;
+        if (*at == '\0') return true;
+        if (*at++ != ',') break;
+    }
+    cli_usage("--ctx-steps: '%s' is no list of at most %d contexts like 1280:512,4096:256", text, DCTMS_MAX_CTX_STEPS);
+    return false;
+}
+
 bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     *p = dctms_plan_default_params();
     p->n_ctx = o->ctx_size;
@@ -58,6 +82,7 @@ bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     p->budget_ctx = o->budget_ctx;
     p->pack_nodes = o->nodes;
     p->cost_profile = o->cost_profile;
+    if (o->ctx_steps != NULL && !parse_steps(o->ctx_steps, p)) return false;
     const char *types[2] = {o->type_k, o->type_v};
     char *into[2] = {p->type_k, p->type_v};
     for (int i = 0; i < 2; i++) {

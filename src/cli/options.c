@@ -56,6 +56,8 @@ static const opt_row rows[] = {
      "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
     {NULL, "--budget-ctx", NULL, O_U32, V_ONE, F(budget_ctx), NULL, "MIN",
      "with a budget that the context exceeds: the largest one from MIN tokens on that fits"},
+    {NULL, "--ctx-steps", NULL, O_STR, V_PLAN | V_RUN, F(ctx_steps), NULL, "C[:R],..",
+     "instead of -c: contexts, smallest first, each with its chunk; a run moves on when one is full"},
     {NULL, "--cost-profile", NULL, O_STR, V_PLAN | V_RUN, F(cost_profile), NULL, "FILE",
      "schedule by what calibrate measured, not by the built-in profile"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},

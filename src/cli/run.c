@@ -497,10 +497,11 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
 /* A plan made earlier has its bounds; a flag that says otherwise would be ignored. -n may ask for less than M. */
 static bool plan_file_is_alone(const cli_options *o) {
     bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL ||
-                 o->memory_budget != 0 || o->budget_ctx != 0 || o->logits != NULL || o->cost_profile != NULL;
+                 o->memory_budget != 0 || o->budget_ctx != 0 || o->ctx_steps != NULL || o->logits != NULL ||
+                 o->cost_profile != NULL;
     if (o->plan_file == NULL || !other) return true;
-    cli_usage("--plan has its bounds: -c, -ub, -t, -ctk, -ctv, --logits, --memory-budget, --budget-ctx and --cost-profile "
-              "belong to `dctms plan`");
+    cli_usage("--plan has its bounds: -c, --ctx-steps, -ub, -t, -ctk, -ctv, --logits, --memory-budget, --budget-ctx and "
+              "--cost-profile belong to `dctms plan`");
     return false;
 }
 

@@ -135,7 +135,7 @@ static dct_status fill_phase(dct_phase *phase, const packing *p, dct_arena *aren
 
 dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
     return (dct_trace_params){.kind = kind, .rows = kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots, .n_ctx = b->n_ctx,
-                              .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
+                              .table_ctx = b->table_ctx, .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
 }
 
 static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena,
@@ -179,6 +179,8 @@ static dct_status describe_model(dct_plan *plan, const dct_compile_params *param
     plan->tensor_bytes = model->tensor_bytes;
     plan->n_params = model->n_params;
     plan->bounds = params->bounds;
+    plan->smaller = params->smaller;
+    plan->n_smaller = params->n_smaller;
     plan->profile_hash = dct_profile_hash(params->profile);
     snprintf(plan->arch, sizeof plan->arch, "%s", params->hp->arch);
     dct_str name = DCT_STR("");
@@ -217,26 +219,25 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     return DCT_OK;
 }
 
-/* The least that any chunk needs. */
-typedef struct least_need {
-    uint64_t bytes, terms[DCT_REGION_COUNT];
-    uint32_t ubatch;
-} least_need;
+uint32_t dct_next_chunk(uint32_t ubatch) {
+    uint32_t power = 1;
+    while (power < ubatch && power < ubatch - power) power *= 2;
+    return ubatch > 1 ? power : 0;
+}
 
-static void take_need(const dct_plan *plan, least_need *least) {
-    if (plan->m_max_bytes >= least->bytes) return;
-    least->bytes = plan->m_max_bytes;
-    least->ubatch = plan->bounds.ubatch;
-    for (int r = 0; r < DCT_REGION_COUNT; r++) least->terms[r] = dct_plan_region_bytes(plan, (dct_region)r);
+dct_need dct_need_of(const dct_plan *plan) {
+    dct_need need = {.bytes = plan->m_max_bytes, .n_ctx = plan->bounds.n_ctx, .ubatch = plan->bounds.ubatch};
+    for (int r = 0; r < DCT_REGION_COUNT; r++) need.terms[r] = dct_plan_region_bytes(plan, (dct_region)r);
+    return need;
 }
 
 static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
-static dct_status refuse_budget(const least_need *least, uint32_t n_ctx, uint64_t budget, dct_err *err) {
+dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err) {
     return dct_fail(err, DCT_NO_FIT,
                     "needs at least %llu bytes (%.2f MiB) with ctx %u and ubatch %u: weights %.2f, kv %.2f, persistent %.2f, "
                     "intermediate %.2f, runtime %.2f MiB; the budget is %llu bytes (%.2f MiB)",
-                    (unsigned long long)least->bytes, mib(least->bytes), n_ctx, least->ubatch,
+                    (unsigned long long)least->bytes, mib(least->bytes), least->n_ctx, least->ubatch,
                     mib(least->terms[DCT_REGION_WEIGHTS]), mib(least->terms[DCT_REGION_KV]),
                     mib(least->terms[DCT_REGION_PERSISTENT]), mib(least->terms[DCT_REGION_ARENA]),
                     mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, mib(budget));
@@ -245,25 +246,23 @@ static dct_status refuse_budget(const least_need *least, uint32_t n_ctx, uint64_
 dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out,
                               uint64_t *least_bytes, dct_err *err) {
     dct_compile_params params = *given;
-    least_need least = {.bytes = UINT64_MAX};
-    for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0;) { /* the bound, then the powers of two under it */
+    dct_need least = {.bytes = UINT64_MAX};
+    for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0; ubatch = dct_next_chunk(ubatch)) {
         dct_arena trial;
         dct_arena_init(&trial, arena->limit_bytes);
         params.bounds.ubatch = ubatch;
         dct_plan *plan = NULL;
         dct_status status = dct_compile(&params, &trial, &plan, err);
-        uint64_t need = status == DCT_OK ? plan->m_max_bytes : 0;
-        if (status == DCT_OK) take_need(plan, &least);
+        dct_need need = {0};
+        if (status == DCT_OK) need = dct_need_of(plan);
         dct_arena_deinit(&trial);
         if (status != DCT_OK) return status;
-        if (need <= budget) {
-            *least_bytes = need;
+        if (need.bytes < least.bytes) least = need;
+        if (need.bytes <= budget) {
+            *least_bytes = need.bytes;
             return dct_compile(&params, arena, out, err);
         }
-        uint32_t power = 1;
-        while (power < ubatch - power) power *= 2;
-        ubatch = ubatch > 1 ? power : 0;
     }
     *least_bytes = least.bytes;
-    return refuse_budget(&least, given->bounds.n_ctx, budget, err);
+    return dct_fail_budget(&least, budget, err);
 }

@@ -8,6 +8,7 @@
  *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the
  *                   arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
+ *                   In a family's largest member, each of the last two also has what smaller members need beyond that
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena; the kernel's own memory for it
  *                   all, when asked for
  */
@@ -48,7 +49,6 @@ static void add_item(builder *b, const char *name, uint64_t bytes, bool outside)
 static void open_region(builder *b, dct_region region) {
     b->region = region;
     b->at = 0;
-    b->plan->region_offset[region] = b->plan->reserve_bytes;
 }
 
 static void close_region(builder *b) {
@@ -60,6 +60,37 @@ static void close_region(builder *b) {
     add_item(b, "page rounding", whole - b->at, false);
     b->plan->region_bytes[b->region] = whole;
     add_bytes(b, &b->plan->reserve_bytes, whole);
+}
+
+/* Regions are filled in the order of their names and lie in another. */
+static void lay_regions(dct_plan *plan) {
+    uint64_t at = 0;
+    for (int i = 0; i < DCT_REGION_COUNT; i++) {
+        plan->region_offset[dct_region_order[i]] = at;
+        at += plan->region_bytes[dct_region_order[i]]; /* their sum was checked */
+    }
+}
+
+/* The largest of what `need` says of the smaller members. */
+static uint64_t largest_smaller(const dct_plan *plan, uint64_t (*need)(const dct_plan *smaller)) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_smaller; i++) {
+        uint64_t one = need(&plan->smaller[i]);
+        if (one > bytes) bytes = one;
+    }
+    return bytes;
+}
+
+static uint64_t inputs_of(const dct_plan *smaller) { return smaller->region_bytes[DCT_REGION_PERSISTENT]; }
+
+/* Both are parts of one envelope, so their sum was checked. */
+static uint64_t caches_and_arena_of(const dct_plan *smaller) {
+    return smaller->region_bytes[DCT_REGION_KV] + smaller->region_bytes[DCT_REGION_ARENA];
+}
+
+/* An item as long as the region is shorter than this. */
+static void extend_region(builder *b, const char *name, uint64_t bytes) {
+    if (bytes > b->at) add_item(b, name, bytes - b->at, false);
 }
 
 /* Length of "blk.N." at the start of a tensor's name, 0 when it belongs to no layer. */
@@ -151,13 +182,11 @@ typedef struct ends {
     uint64_t ids, pos, logits;
 } ends;
 
-/* The arena that all phases share is as high as the highest packing. */
-static uint64_t arena_height(const dct_plan *plan) {
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        if (plan->phases[i].cert.height_bytes > height) height = plan->phases[i].cert.height_bytes;
-    }
-    return height;
+/* Caches and arena of a smaller member begin where the caches do, and may end behind the arena of all phases. */
+static uint64_t arena_bytes(const dct_plan *plan) {
+    uint64_t height = dct_plan_arena_height(plan), smaller = largest_smaller(plan, caches_and_arena_of);
+    uint64_t beyond = smaller > plan->region_bytes[DCT_REGION_KV] ? smaller - plan->region_bytes[DCT_REGION_KV] : 0;
+    return beyond > height ? beyond : height;
 }
 
 static ends fill_persistent(builder *b, const dct_compile_params *params) {
@@ -176,8 +205,9 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
     add_item(b, DCT_ITEM_POS, largest(plan, pos_of), false);
     e.logits = b->at;
     add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
+    extend_region(b, DCT_ITEM_SMALLER_INPUTS, largest_smaller(plan, inputs_of));
     add_extras(b, params, false);
-    if (params->text_scratch_bytes > arena_height(plan))
+    if (params->text_scratch_bytes > arena_bytes(plan))
         add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
     close_region(b);
     return e;
@@ -185,7 +215,8 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
 
 static void fill_arena(builder *b) {
     open_region(b, DCT_REGION_ARENA);
-    add_item(b, "arena of all phases", arena_height(b->plan), false);
+    add_item(b, "arena of all phases", dct_plan_arena_height(b->plan), false);
+    extend_region(b, DCT_ITEM_SMALLER_ARENA, arena_bytes(b->plan));
     close_region(b);
 }
 
@@ -236,6 +267,7 @@ dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_ar
     if (b.overflow || !dct_add_u64(plan->reserve_bytes, plan->outside_bytes, &plan->m_max_bytes)) {
         return dct_fail(err, DCT_NO_FIT, "the envelope does not fit in 64 bits");
     }
+    lay_regions(plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         status = place_outer_values(plan, &e, &plan->phases[i], err);
         if (status != DCT_OK) return status;

@@ -54,13 +54,14 @@ dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusiv
     g.pieces = dct_arena_array(arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g.pieces);
     g.piece_of = dct_arena_array(arena, n, sizeof *g.piece_of);
     if (g.pieces == NULL || g.piece_of == NULL) return dct_fail_memory(err, arena, "the layout of several models");
-    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) {
+    for (uint32_t k = 0; k < DCT_REGION_COUNT; k++) {
+        dct_region r = dct_region_order[k];
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t host = host_of(&g, i, (dct_region)r);
+            uint32_t host = host_of(&g, i, r);
             g.piece_of[i][r] = host == i ? g.n_pieces : g.piece_of[host][r];
             if (host != i) continue;
             dct_piece *piece = &g.pieces[g.n_pieces++];
-            *piece = (dct_piece){g.reserve_bytes, piece_bytes(&g, i, (dct_region)r)};
+            *piece = (dct_piece){g.reserve_bytes, piece_bytes(&g, i, r)};
             fits = fits && dct_add_u64(g.reserve_bytes, piece->bytes, &g.reserve_bytes);
         }
     }

@@ -66,17 +66,19 @@ struct dctms_tokenizer {
 
 typedef struct dct_dynamic dct_dynamic;
 
+enum { DCT_MAX_MEMBERS = DCT_PLAN_MAX_SMALLER + 1 };
 enum { DCT_MAX_END_TOKENS = 64, DCT_MAX_STOPS = 16, DCT_MAX_STOP_BYTES = 256, DCT_MAX_BIAS = 64 };
 
 struct dctms_session {
-    const dctms_plan *handle; /* a member's */
-    const dct_plan *plan;
-    dct_arena keep;          /* the checked plan */
+    const dctms_plan *handle; /* its place in the group */
+    const dct_plan *plan;    /* of its family the largest member, whose bounds are the session's */
+    dct_arena keep;          /* the checked plans */
     dctms_group *group;      /* held */
-    dct_bases bases;
-    dct_checked_plan *checked;
+    dct_bases bases;         /* of that member */
+    dct_checked_plan *checked[DCT_MAX_MEMBERS]; /* of each member of the family */
+    dct_exec *exec[DCT_MAX_MEMBERS];
+    uint32_t member;         /* the one that runs: its caches hold the timeline */
     dct_pool *pool;
-    dct_exec *exec;
     dct_dynamic *dynamic;    /* NULL when planned */
     dctms_tokenizer tokenizer;
     dct_sampler sampler;
@@ -143,8 +145,8 @@ typedef struct dct_items {
     uint64_t staging_bytes;      /* load-time staging of all workers */
     uint64_t kernel_bytes;       /* what the kernel keeps beside the reservation's page tables */
 } dct_items;
-dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, dct_arena *work, dct_items *items,
-                             dct_err *err) DCT_MUST_CHECK;
+dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, uint32_t n_members, dct_arena *work,
+                             dct_items *items, dct_err *err) DCT_MUST_CHECK;
 
 /* The text of at most n_tokens tokens, when the longest has `longest` bytes; the buffer of an answer's text; and what a
  * conversation of n_tokens tokens may need. */
@@ -157,10 +159,29 @@ uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
  * one. */
 void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out);
 
-/* plan_api.c: traces anew, into `traces`, and verifies. The result lies in `keep`; what the verifier needs for its work is
- * dropped. */
+/* plan_api.c: traces anew, into `traces`, and verifies, each member of the family. The results lie in `keep`, one a member;
+ * `traced` is the largest's; what the verifier needs for its work is dropped. */
 dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
-                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
+                              dct_checked_plan *checked[DCT_MAX_MEMBERS], dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
+
+/* What the caller of compile said, and the profile that he named. */
+typedef struct dct_request {
+    dctms_plan_params params;
+    dct_profile profile;
+} dct_request;
+
+/* plan_api.c: a plan with these bounds, with room for the smaller members of its family. */
+dct_status dct_compile_bounds(const dctms_model *m, const dct_request *request, const dct_bounds *bounds, dct_plan *smaller,
+                              uint32_t n_smaller, dct_arena *work, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
+
+/* family.c: the plan for the context steps that the parameters name. `bounds` are the largest member's. */
+dct_status dct_family_compile(const dctms_model *m, const dct_request *request, const dct_bounds *bounds, dct_arena *work,
+                              dct_plan **out, dct_err *err) DCT_MUST_CHECK;
+
+/* family.c: where the regions of a member lie; and the member that the next token is for: the smallest that holds it. The session
+ * moves there with its timeline. */
+dct_bases dct_member_bases(const dctms_session *s, uint32_t member);
+void dct_session_settle(dctms_session *s);
 
 /* What the caller is shown while a session opens: bytes populated and bytes loaded, of all there are. Any worker counts, the
  * caller's own thread (worker 0) shows. */

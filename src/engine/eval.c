@@ -1,7 +1,8 @@
 /* engine/eval: tokens onto the timeline.
  *
- * A prompt goes through the prefill phase in chunks of ubatch rows, a single token through decode; both give the same bytes. A
- * bound is checked before anything is computed, so a refused request leaves the timeline as it was.
+ * A prompt goes through the prefill phase in chunks of ubatch rows, a single token through decode; both give the same bytes, and
+ * so do all members of a family. A bound is checked before anything is computed, so a refused request leaves the timeline as it
+ * was.
  *
  * The last token of an answer is delivered before it is evaluated, and is evaluated only if something follows: it is `pending`.
  */
@@ -18,8 +19,8 @@ static dct_status check_tokens(const dctms_session *s, const dct_token *tokens, 
 
 /* Text has the same position in all three streams of M-RoPE. */
 static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_token *tokens, uint32_t n) {
-    int32_t *ids = dct_exec_value(s->exec, phase->kind, phase->graph.ids),
-            *pos = dct_exec_value(s->exec, phase->kind, phase->graph.pos);
+    int32_t *ids = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.ids),
+            *pos = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.pos);
     for (uint32_t t = 0; t < n; t++) {
         int32_t p = (int32_t)(s->n_past + t);
         ids[t] = (int32_t)tokens[t];
@@ -28,14 +29,14 @@ static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_tok
 }
 
 static dct_status run_chunk(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
-    const dct_phase *phase = dct_plan_phase(s->plan, n == 1 ? DCT_PHASE_DECODE : DCT_PHASE_PREFILL);
+    const dct_phase *phase = dct_plan_phase(dct_plan_member(s->plan, s->member), n == 1 ? DCT_PHASE_DECODE : DCT_PHASE_PREFILL);
     if (s->dynamic != NULL) {
         dct_status status = dct_dynamic_run(s, phase->kind, tokens, n, err);
         if (status != DCT_OK) return status;
     } else {
         write_inputs(s, phase, tokens, n);
-        dct_exec_run(s->exec, phase->kind, n, s->n_past);
-        s->logits = dct_exec_value(s->exec, phase->kind, phase->graph.logits);
+        dct_exec_run(s->exec[s->member], phase->kind, n, s->n_past);
+        s->logits = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.logits);
     }
     s->n_logit_rows = s->plan->bounds.logits == DCT_LOGITS_ALL ? n : 1;
     memcpy(s->timeline + s->n_past, tokens, n * sizeof *tokens);
@@ -67,9 +68,14 @@ static dct_status check_logits(dctms_session *s, dct_err *err) {
     return DCT_OK;
 }
 
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* A chunk ends with the context of the member of the family that runs it, too. */
 static dct_status advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     while (n > 0) {
-        uint32_t chunk = n < s->plan->bounds.ubatch ? n : s->plan->bounds.ubatch;
+        dct_session_settle(s);
+        const dct_bounds *b = &dct_plan_member(s->plan, s->member)->bounds;
+        uint32_t chunk = min_u32(n, min_u32(b->ubatch, b->n_ctx - s->n_past));
         dct_status status = run_chunk(s, tokens, chunk, err);
         if (status == DCT_OK) status = check_logits(s, err);
         if (status != DCT_OK) return status;

@@ -75,22 +75,24 @@ static void add_persistent(const dctms_model *m, const dct_bounds *b, uint64_t t
     add(items, region, DCT_ITEM_CONVERSATION, dct_conversation_bytes(b->n_input, longest), false);
 }
 
-static void add_runtime(const dct_bounds *b, const dct_graph *g, dct_items *items) {
+/* Each member of a family has an executor and a record. */
+static void add_runtime(const dct_bounds *b, uint32_t n_members, const dct_graph *g, dct_items *items) {
     const dct_region region = DCT_REGION_RUNTIME;
     uint64_t n_ops = 2 * ((uint64_t)g->n_ops + SPARE_OPS), n_values = 2 * ((uint64_t)g->n_values + SPARE_OPS);
     uint64_t record = n_ops * (sizeof(dct_op) + sizeof(dct_step) + 16) + n_values * (sizeof(dct_value) + sizeof(dct_place)) +
                       3 * g->n_weights * sizeof(dct_plan_weight) + 3 * g->n_caches * sizeof(dct_plan_cache);
     add(items, region, DCT_ITEM_STACKS, (uint64_t)(b->threads - 1) * DCT_WORKER_STACK, false);
     add(items, region, DCT_ITEM_POOL, dct_pool_bytes(b->threads), false);
-    add(items, region, DCT_ITEM_EXEC, n_ops * EXEC_A_OP + 4096, false);
+    add(items, region, DCT_ITEM_EXEC, n_members * (n_ops * EXEC_A_OP + 4096), false);
     add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
-    add(items, region, DCT_ITEM_RECORD, record + record / 4 + RECORD_FIXED, true);
+    add(items, region, DCT_ITEM_RECORD, n_members * (record + record / 4) + RECORD_FIXED, true);
     add(items, region, "library heap", LIBRARY_HEAP, true);
     add(items, region, DCT_ITEM_PROGRAM, PROGRAM_BYTES, true);
     add(items, region, "main stack", DCT_MAIN_STACK, true);
 }
 
-dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_arena *work, dct_items *items, dct_err *err) {
+dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, uint32_t n_members, dct_arena *work, dct_items *items,
+                             dct_err *err) {
     uint64_t token_bytes;
     dct_status status = dct_tokenizer_measure(&m->model, work, &token_bytes, err);
     if (status != DCT_OK) return status;
@@ -101,7 +103,7 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, dct_aren
     uint32_t longest = longest_token(&m->model);
     memset(items, 0, sizeof *items);
     add_persistent(m, b, token_bytes, longest, items);
-    add_runtime(b, &g, items);
+    add_runtime(b, n_members, &g, items);
     items->text_scratch_bytes = text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
     items->kernel_bytes = KERNEL_FIXED + (uint64_t)b->threads * KERNEL_A_THREAD;
     items->staging_bytes = dct_load_staging_bytes(&g, b->threads);

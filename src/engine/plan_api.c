@@ -37,6 +37,26 @@ static uint32_t choose_threads(const dctms_plan_params *p) {
     return p->threads != 0 ? p->threads : dct_os_usable_cpus(NULL, NULL, 0);
 }
 
+/* Chunks that were left open; and the last of the context steps is the plan's context, with its chunk. */
+static dct_status take_steps(dctms_plan_params *p, dct_err *err) {
+    dctms_ctx_step *steps = p->ctx_steps;
+    uint32_t n = p->n_ctx_steps;
+    if (n == 0) return DCT_OK;
+    if (n > DCTMS_MAX_CTX_STEPS)
+        return dct_fail(err, DCT_USAGE, "%u context steps, at most %d are possible", n, DCTMS_MAX_CTX_STEPS);
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].n_ctx < 2 || (i > 0 && steps[i].n_ctx <= steps[i - 1].n_ctx))
+            return dct_fail(err, DCT_USAGE, "context steps ascend: %u after %u", steps[i].n_ctx, i > 0 ? steps[i - 1].n_ctx : 1);
+        if (steps[i].ubatch == 0) steps[i].ubatch = p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH;
+    }
+    if (p->n_ctx != 0 && p->n_ctx != steps[n - 1].n_ctx)
+        return dct_fail(err, DCT_USAGE, "a context of %u tokens is not the last of the steps, %u", p->n_ctx, steps[n - 1].n_ctx);
+    if (p->budget_ctx != 0) return dct_fail(err, DCT_USAGE, "context steps are given; a budget takes none of them");
+    p->n_ctx = steps[n - 1].n_ctx;
+    p->ubatch = steps[n - 1].ubatch;
+    return DCT_OK;
+}
+
 static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p, dct_bounds *b, dct_err *err) {
     memset(b, 0, sizeof *b);
     uint32_t trained = m->hp.n_ctx_train != 0 ? m->hp.n_ctx_train : DEFAULT_CTX;
@@ -76,34 +96,34 @@ static dct_status choose_profile(const dctms_plan_params *p, dct_profile *out, d
     return status;
 }
 
-/* What the caller said, and the profile that he named. */
-typedef struct request {
-    dctms_plan_params params;
-    dct_profile profile;
-} request;
-
-/* With these bounds, and the largest chunk up to theirs that a budget allows. */
-static dct_status compile_bounds(const dctms_model *m, const request *r, const dct_bounds *bounds, dct_arena *work,
-                                 dct_plan **out, dct_err *err) {
+dct_status dct_compile_bounds(const dctms_model *m, const dct_request *r, const dct_bounds *bounds, dct_plan *smaller,
+                              uint32_t n_smaller, dct_arena *work, dct_plan **out, dct_err *err) {
     const dctms_plan_params *p = &r->params;
     dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = &r->profile, .pack_nodes = p->pack_nodes,
-                            .bounds = *bounds};
+                            .bounds = *bounds, .smaller = smaller, .n_smaller = n_smaller};
     dct_items items;
     uint64_t least;
-    dct_status status = dct_items_measure(m, &c.bounds, work, &items, err);
+    dct_status status = dct_items_measure(m, &c.bounds, n_smaller + 1, work, &items, err);
     if (status != DCT_OK) return status;
     c.extra = items.item;
     c.n_extra = items.n;
     c.staging_bytes = items.staging_bytes;
     c.kernel_bytes = items.kernel_bytes;
     c.text_scratch_bytes = items.text_scratch_bytes;
-    if (p->memory_budget != 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
+    if (p->memory_budget != 0 && p->n_ctx_steps == 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
     return dct_compile(&c, work, out, err);
 }
 
+/* With these bounds, and the largest chunk up to theirs that a budget allows. */
+static dct_status compile_bounds(const dctms_model *m, const dct_request *r, const dct_bounds *bounds, dct_arena *work,
+                                 dct_plan **out, dct_err *err) {
+    if (r->params.n_ctx_steps != 0) return dct_family_compile(m, r, bounds, work, out, err);
+    return dct_compile_bounds(m, r, bounds, NULL, 0, work, out, err);
+}
+
 /* As above for a context of n_ctx tokens, and nothing of it is kept. */
-static dct_status try_context(const dctms_model *m, const request *r, uint32_t n_ctx, dct_err *err) {
-    request q = *r;
+static dct_status try_context(const dctms_model *m, const dct_request *r, uint32_t n_ctx, dct_err *err) {
+    dct_request q = *r;
     dct_bounds bounds;
     dct_arena work;
     dct_plan *plan;
@@ -117,7 +137,7 @@ static dct_status try_context(const dctms_model *m, const request *r, uint32_t n
 
 /* The largest context that fits the budget, from budget_ctx on in steps, below one that does not fit. A context costs more than a
  * shorter one, so it is found by halving. */
-static dct_status reduce_context(const dctms_model *m, const request *r, uint32_t too_much, uint32_t *n_ctx, dct_err *err) {
+static dct_status reduce_context(const dctms_model *m, const dct_request *r, uint32_t too_much, uint32_t *n_ctx, dct_err *err) {
     enum { STEP = 64 };
     uint32_t least = r->params.budget_ctx;
     uint32_t fits = 0, end = (uint32_t)dct_div_up(too_much - least, STEP); /* in steps above the least */
@@ -135,10 +155,11 @@ static dct_status reduce_context(const dctms_model *m, const request *r, uint32_
     return status;
 }
 
-static dct_status compile_plan(const dctms_model *m, request *r, dct_arena *work, dct_plan **out, dct_err *err) {
+static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *work, dct_plan **out, dct_err *err) {
     dctms_plan_params *p = &r->params;
     dct_bounds bounds;
-    dct_status status = choose_bounds(m, p, &bounds, err);
+    dct_status status = take_steps(p, err);
+    if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
     if (status != DCT_OK) return status;
     if (p->budget_ctx != 0 && p->memory_budget == 0)
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens says what a budget may take; there is none", p->budget_ctx);
@@ -195,7 +216,7 @@ static dct_status keep_compact(const dct_plan *compiled, dct_arena *work, dctms_
 
 dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **out, dctms_error *err) {
     dct_err why = {0};
-    request r = {.params = dctms_plan_default_params()};
+    dct_request r = {.params = dctms_plan_default_params()};
     if (params != NULL) dct_take_params(&r.params, sizeof r.params, params, params->struct_bytes);
     dct_arena work;
     dct_plan *compiled = NULL;
@@ -280,8 +301,8 @@ static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_a
     return DCT_OK;
 }
 
-dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
-                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
+static dct_status verify_one(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
+                             dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
     *defect = DCT_DEFECT_MODEL_MISMATCH;
     dct_status status = trace_phases(plan, m, traces, traced, err);
     if (status != DCT_OK) return status;
@@ -290,6 +311,18 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     status = dct_verify(plan, &m->model, &m->hp, traced, plan->n_phases, &work, keep, checked, defect, err);
     dct_arena_deinit(&work);
     return status;
+}
+
+dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
+                              dct_checked_plan *checked[DCT_MAX_MEMBERS], dct_defect *defect, dct_err *err) {
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < plan->n_smaller && status == DCT_OK; i++) {
+        dct_arena own;
+        dct_arena_init(&own, 0);
+        status = verify_one(&plan->smaller[i], m, &own, keep, traced, &checked[i], defect, err);
+        dct_arena_deinit(&own);
+    }
+    return status == DCT_OK ? verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err) : status;
 }
 
 /* What the defect means, before where it was found; unless the message says it already. */
@@ -306,11 +339,11 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
     dct_defect code = DCT_DEFECT_NONE;
     dct_arena work;
     dct_graph traced[DCT_PLAN_MAX_PHASES];
-    dct_checked_plan *checked;
+    dct_checked_plan *checked[DCT_MAX_MEMBERS];
     dct_arena_init(&work, 0);
     dct_status status = model == NULL ? dct_verify_alone(plan->plan, &work, &code, &why) : dct_model_need_header(model, &why);
     if (status == DCT_OK && model != NULL)
-        status = dct_verify_against(plan->plan, model, &work, &work, traced, &checked, &code, &why);
+        status = dct_verify_against(plan->plan, model, &work, &work, traced, checked, &code, &why);
     dct_arena_deinit(&work);
     if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
     if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) explain(code, &why);
@@ -397,6 +430,11 @@ void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     info->ubatch = plan->bounds.ubatch;
     info->threads = plan->bounds.threads;
     info->compile_ms = handle->compile_ms;
+    info->n_ctx_steps = plan->n_smaller > 0 ? dct_plan_n_members(plan) : 0;
+    for (uint32_t i = 0; i < info->n_ctx_steps; i++) {
+        const dct_bounds *b = &dct_plan_member(plan, i)->bounds;
+        info->ctx_steps[i] = (dctms_ctx_step){b->n_ctx, b->ubatch};
+    }
     dct_phase_work step = dct_plan_phase_work(dct_plan_phase(plan, DCT_PHASE_DECODE));
     dct_phase_work chunk = dct_plan_phase_work(dct_plan_phase(plan, DCT_PHASE_PREFILL));
     info->step_weight_bytes = step.weight_bytes;

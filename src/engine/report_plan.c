@@ -159,12 +159,27 @@ static dct_status write_json(json_t *all, dct_text_fn *out, void *ctx, dct_err *
     return DCT_OK;
 }
 
+static json_t *member_object(const dct_plan *member) {
+    return json_pack("{s:o, s:o, s:o, s:o}", "ctx", number(member->bounds.n_ctx), "ubatch", number(member->bounds.ubatch),
+                     "kv_bytes", number(member->region_bytes[DCT_REGION_KV]), "height_bytes",
+                     number(dct_plan_arena_height(member)));
+}
+
+/* What the members of a family have in turns, of which the last has the plan's bounds; NULL, and left out, when there is one. */
+static json_t *family_array(const dct_plan *plan) {
+    if (plan->n_smaller == 0) return NULL;
+    json_t *members = json_array();
+    for (uint32_t i = 0; i < dct_plan_n_members(plan); i++)
+        json_array_append_new(members, member_object(dct_plan_member(plan, i)));
+    return members;
+}
+
 dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
     if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o*}", "model", model_object(plan, facts), "bounds",
                             bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
                             compile_object(plan, facts), "phases", phases_array(plan), "schedule",
-                            schedule_object(plan, facts->profile));
+                            schedule_object(plan, facts->profile), "family", family_array(plan));
     return write_json(all, out, ctx, err);
 }
 

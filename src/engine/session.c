@@ -87,9 +87,9 @@ static dct_status check_room(const dct_group *layout, bool force, dct_err *err) 
                     (unsigned long long)have.available_bytes, (double)have.available_bytes / 1048576, have.source);
 }
 
-/* Weights and caches of a lone model are mapped when its header is gone, so that the peak of mapped bytes is M_max as well; where
- * the system cannot map in two parts, all is mapped at once. So it is for several: what has not been populated takes no
- * memory. */
+/* Weights, caches and arena of a lone model are mapped when its header is gone, so that the peak of mapped bytes is M_max as
+ * well; where the system cannot map in two parts, all is mapped at once. So it is for several: what has not been populated takes
+ * no memory. */
 static uint64_t late_bytes(const dct_group *layout) {
     return layout->n_plans == 1 ? layout->pieces[layout->piece_of[0][DCT_REGION_PERSISTENT]].offset : 0;
 }
@@ -306,11 +306,18 @@ static dct_status rehearse(dctms_session *s, dct_err *err) {
 static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
     if (o->params.alloc == DCTMS_ALLOC_DYNAMIC) return dct_dynamic_open(s, o->traced, s->plan->n_phases, err);
     void *memory = NULL;
-    for (uint32_t r = DCT_REGION_KV; r <= DCT_REGION_ARENA; r++) /* the staging lay in one of the two */
-        if (r != DCT_REGION_PERSISTENT) memset(s->bases.of[r], 0, (size_t)s->plan->region_bytes[r]);
-    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(s->plan), &memory, err);
-    if (status != DCT_OK) return status;
-    return dct_exec_init(memory, s->checked, &s->bases, dct_kernels_best(), s->pool, &s->exec, err);
+    memset(s->bases.of[DCT_REGION_KV], 0, (size_t)s->plan->region_bytes[DCT_REGION_KV]); /* the staging lay in one of the two */
+    memset(s->bases.of[DCT_REGION_ARENA], 0, (size_t)s->plan->region_bytes[DCT_REGION_ARENA]);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < dct_plan_n_members(s->plan); i++) bytes += dct_exec_bytes(dct_plan_member(s->plan, i));
+    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, bytes, &memory, err);
+    char *at = memory;
+    for (uint32_t i = 0; i < dct_plan_n_members(s->plan) && status == DCT_OK; i++) {
+        dct_bases bases = dct_member_bases(s, i);
+        status = dct_exec_init(at, s->checked[i], &bases, dct_kernels_best(), s->pool, &s->exec[i], err);
+        at += dct_exec_bytes(dct_plan_member(s->plan, i));
+    }
+    return status;
 }
 
 /* From the traces, which go before anything is loaded. The phases have the same weights. */
@@ -376,12 +383,12 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     dct_arena keep;
     dct_arena_init(&keep, 0);
     const dct_plan *plan = group->members[member].plan;
-    dct_checked_plan *checked = NULL;
+    dct_checked_plan *checked[DCT_MAX_MEMBERS] = {NULL};
     dct_defect defect;
     dct_bases bases;
     void *at = NULL;
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
-    dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, &checked, &defect, err);
+    dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
     if (status == DCT_OK) status = check_room(&group->layout, o->params.force, err);
     if (status == DCT_OK) status = reserve(group, err);
@@ -398,7 +405,7 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     s->plan = plan;
     s->keep = keep;
     s->bases = bases;
-    s->checked = checked;
+    memcpy(s->checked, checked, sizeof checked);
     s->n_vocab = o->model->hp.n_vocab;
     s->pending = DCT_NO_TOKEN;
     status = fill(s, o, err);
@@ -489,6 +496,11 @@ void dctms_session_mark_ready(dctms_session *s) {
     s->maj_faults = now.maj_faults;
 }
 
-uint64_t dctms_session_waits(const dctms_session *s) { return s->exec == NULL ? 0 : dct_exec_waits(s->exec); }
+uint64_t dctms_session_waits(const dctms_session *s) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < DCT_MAX_MEMBERS; i++) n += s->exec[i] == NULL ? 0 : dct_exec_waits(s->exec[i]);
+    return n;
+}
+
 uint32_t dctms_session_n_vocab(const dctms_session *s) { return s->n_vocab; }
 const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *s) { return &s->tokenizer; }

@@ -49,6 +49,11 @@ uint64_t dct_kv_head_bytes(dct_dtype type, uint32_t head_dim, uint32_t n_ctx); /
 /* Bytes of a whole cache; false when they do not fit in 64 bits. */
 bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n_ctx, uint64_t *out) DCT_MUST_CHECK;
 
+/* Moves the first n positions of all heads to where a cache for to_ctx positions has them. The caches may overlap: the one for
+ * more positions begins where the other does, or later. */
+void dct_kv_move(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n, const char *from, uint32_t from_ctx, char *to,
+                 uint32_t to_ctx);
+
 /* A product for tiles [tile_begin, tile_end) of W[m, k] and n rows. x: q8 rows (quantised W) or f32 rows (float W), row t at
  * x + t*x_stride BYTES. Output row r goes to y[t*y_stride + r - first_row], f32, y_stride in FLOATS; only r < m is written.
  * bias f32[m] or NULL; residual: NULL, or f32 laid as y (may be y itself). */

@@ -20,6 +20,27 @@ bool dct_kv_bytes(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_
     return dct_mul_u64(dct_kv_head_bytes(type, head_dim, n_ctx), n_head_kv, out);
 }
 
+/* A piece is the values of a head, or its scales, in the order in which they lie. On the way to more positions a piece goes to
+ * where it is or further back, so the last goes first and none is written over before it was moved; and the other way round. */
+void dct_kv_move(dct_dtype type, uint32_t n_head_kv, uint32_t head_dim, uint32_t n, const char *from, uint32_t from_ctx, char *to,
+                 uint32_t to_ctx) {
+    const bool is_q8 = type == DCT_TYPE_Q8_0, to_more = to_ctx > from_ctx || to > from;
+    const uint32_t n_pieces = is_q8 ? 2 * n_head_kv : n_head_kv;
+    const uint64_t n_values = dct_kv_round(n) * head_dim;
+    for (uint32_t i = 0; i < n_pieces; i++) {
+        uint32_t piece = to_more ? n_pieces - 1 - i : i, head = is_q8 ? piece / 2 : piece;
+        bool is_scales = is_q8 && piece % 2 == 1;
+        uint64_t bytes = is_scales ? n_values / 32 * 2 : is_q8 ? n_values : n_values * dct_dtype_block_bytes(type);
+        const char *source = from + head * dct_kv_head_bytes(type, head_dim, from_ctx);
+        char *target = to + head * dct_kv_head_bytes(type, head_dim, to_ctx);
+        if (is_scales) {
+            source += dct_kv_code_bytes(head_dim, from_ctx);
+            target += dct_kv_code_bytes(head_dim, to_ctx);
+        }
+        memmove(target, source, (size_t)bytes);
+    }
+}
+
 typedef uint64_t place_fn(uint32_t head_dim, uint32_t pos, uint32_t d);
 
 static void store_floats(dct_dtype type, const float *x, uint32_t head_dim, uint32_t pos, place_fn *place, void *head) {

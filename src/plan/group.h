@@ -3,7 +3,7 @@
  *   piece     bytes of the reservation that one region of one plan occupies, or several: the weights of one file are there once,
  *             and intermediates of models that never run at the same time lie over each other
  *
- *       weights A | weights B | kv A | kv B | persistent A | persistent B | arena A and B | runtime A | runtime B
+ *       weights A | weights B | kv A | kv B | arena A and B | persistent A | persistent B | runtime A | runtime B
  *
  * A plan alone is a group of one, and its pieces are its regions where the plan has them. The plans are not changed: what moves
  * is where their regions begin.

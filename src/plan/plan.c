@@ -15,6 +15,9 @@ const char *dct_region_name(dct_region region) {
     return "?";
 }
 
+const dct_region dct_region_order[DCT_REGION_COUNT] = {DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_ARENA,
+                                                       DCT_REGION_PERSISTENT, DCT_REGION_RUNTIME};
+
 bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes) {
     for (uint32_t i = 0; i < plan->n_items; i++) {
         const dct_item *item = &plan->items[i];
@@ -46,6 +49,14 @@ dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id) { return
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     uint64_t bytes = plan->region_bytes[region];
     return region == DCT_REGION_RUNTIME ? bytes + plan->outside_bytes : bytes;
+}
+
+uint64_t dct_plan_arena_height(const dct_plan *plan) {
+    uint64_t height = 0;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        if (plan->phases[i].cert.height_bytes > height) height = plan->phases[i].cert.height_bytes;
+    }
+    return height;
 }
 
 dct_backing dct_item_backing(const dct_item *item) {

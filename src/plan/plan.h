@@ -1,13 +1,22 @@
 /* plan/plan: the record that compile/ writes, verify/ checks and exec/ runs. Offsets and ids, no meaning hidden in pointers.
  *
- *   region      what lies in it                                                    offset of the region in the reservation
- *   weights     packed weights                                                     |
- *   kv          caches                                                             |  regions follow one another in this
- *   persistent  rotary tables, token tables, logits, inputs, sampler state         |  order, each begins on a page
- *   arena       intermediates of all phases, packed (the paper's M_intermediate)   |
+ *   region      what lies in it
+ *   weights     packed weights
+ *   kv          caches
+ *   persistent  rotary tables, token tables, logits, inputs, sampler state
+ *   arena       intermediates of all phases, packed (the paper's M_intermediate)
  *   runtime     worker stacks, library heap, plan record, ... ; items marked `outside` lie outside the reservation
  *
+ *   reservation: weights | kv | arena | persistent | runtime, each begins on a page
+ *
  * All phases share the arena. The same graph, bounds and profile give the same bytes on every machine.
+ *
+ * A plan may be one of a family: the same model with smaller contexts and larger chunks, for as long as the context is short. The
+ * smaller members lie in the reservation of the largest: the same weights and rotary tables, their caches and intermediates over
+ * its own. So the largest member's envelope is the family's.
+ *
+ *   largest          | caches                                 | arena |
+ *   a smaller one    | caches      | arena            |                     where the largest has its caches and arena
  */
 #ifndef DCT_PLAN_PLAN_H
 #define DCT_PLAN_PLAN_H
@@ -15,10 +24,11 @@
 #include "ir/graph.h"
 
 enum {
-    DCT_PLAN_VERSION = 1,
+    DCT_PLAN_VERSION = 2,
     DCT_PLAN_ALIGN = 64,         /* of every place */
     DCT_PLAN_PAGE = 4096,        /* of every region; the reservation itself is mapped at a multiple of 2 MiB */
-    DCT_PLAN_MAX_PHASES = 4
+    DCT_PLAN_MAX_PHASES = 4,
+    DCT_PLAN_MAX_SMALLER = 7     /* members of a family beside the largest */
 };
 
 /* Items that the compiler makes and others look up by name. */
@@ -28,6 +38,8 @@ enum {
 #define DCT_ITEM_TABLE_FORMAT "rotary table %u" /* its number */
 #define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
+#define DCT_ITEM_SMALLER_INPUTS "inputs of smaller contexts" /* what these need beyond the largest member's own */
+#define DCT_ITEM_SMALLER_ARENA "arena of smaller contexts"   /* in the arena */
 #define DCT_ITEM_PROGRAM "program image and libraries" /* runtime, outside */
 #define DCT_ITEM_KERNEL "kernel: page tables and stacks" /* runtime, outside */
 #define DCT_ITEM_RECORD "plan record"                    /* runtime, outside */
@@ -37,6 +49,7 @@ typedef enum dct_region {
 } dct_region;
 
 const char *dct_region_name(dct_region region); /* "weights", "kv", "persistent", "intermediate", "runtime" */
+extern const dct_region dct_region_order[DCT_REGION_COUNT]; /* in a reservation */
 
 typedef struct dct_bounds {
     uint32_t n_ctx;      /* N + M */
@@ -47,6 +60,7 @@ typedef struct dct_bounds {
     uint32_t threads;
     dct_dtype type_k, type_v;
     dct_logits_mode logits;
+    uint32_t table_ctx;  /* rotary tables are for so many positions: n_ctx of a family's largest member; 0: n_ctx */
 } dct_bounds;
 
 typedef struct dct_place {
@@ -128,7 +142,15 @@ typedef struct dct_plan {
     /* The paper's view (plan/ and compile/ count it; --paper prints it). */
     uint32_t paper_tensors, paper_buffers, paper_clique;
     double est_ms_per_token, roofline_ms_per_token;
+    uint32_t n_smaller;             /* members of its family, in the order of their contexts; they have none themselves */
+    struct dct_plan *smaller;
 } dct_plan;
+
+/* Member i of a plan's family, the largest being the last; a plan without a family is its own only member. */
+static inline uint32_t dct_plan_n_members(const dct_plan *plan) { return plan->n_smaller + 1; }
+static inline const dct_plan *dct_plan_member(const dct_plan *plan, uint32_t i) {
+    return i < plan->n_smaller ? &plan->smaller[i] : plan;
+}
 
 /* The item of that name in that region and inside the reservation, from the region's begin: 0 bytes and false when there is none.
  * Names of weights come from files, so the region is part of what is asked; the verifier sees to it that a region has no name
@@ -162,6 +184,9 @@ const char *dct_logits_name(dct_logits_mode mode); /* "all", "last", "none" */
 
 /* Gives the graphs of all phases the plan's lists of weights, caches and tables. */
 dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+
+/* What the packings of all phases take. */
+uint64_t dct_plan_arena_height(const dct_plan *plan);
 
 /* Of a region's items, outside ones included: what the envelope shows. */
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);

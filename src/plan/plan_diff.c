@@ -68,6 +68,7 @@ static void compare_bounds(comparison *c, const dct_bounds *a, const dct_bounds 
     compare_numbers(c, "threads", a->threads, b->threads);
     compare_texts(c, "type_k", dct_type_flag(a->type_k, type_a), dct_type_flag(b->type_k, type_b));
     compare_texts(c, "type_v", dct_type_flag(a->type_v, type_a), dct_type_flag(b->type_v, type_b));
+    compare_numbers(c, "table_ctx", a->table_ctx, b->table_ctx);
     compare_texts(c, "logits", dct_logits_name(a->logits), dct_logits_name(b->logits));
 }
 

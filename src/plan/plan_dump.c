@@ -86,10 +86,24 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
                  plan->paper_buffers, plan->paper_clique);
 }
 
+/* Each member's part of the envelope that they have in turns: caches and intermediates. */
+static void put_family(const dct_text *t, const dct_plan *plan) {
+    if (plan->n_smaller == 0) return;
+    dct_text_put(t, "%-9s%7s%14s%14s%14s\n", "context", "ubatch", "kv MiB", "interm. MiB", "together MiB");
+    for (uint32_t i = 0; i < dct_plan_n_members(plan); i++) {
+        const dct_plan *member = dct_plan_member(plan, i);
+        double kv = dct_mib(member->region_bytes[DCT_REGION_KV]), arena = dct_mib(dct_plan_arena_height(member));
+        dct_text_put(t, "%-9u%7u%14.2f%14.2f%14.2f\n", member->bounds.n_ctx, member->bounds.ubatch, kv, arena, kv + arena);
+    }
+    double kv = dct_mib(plan->region_bytes[DCT_REGION_KV]), arena = dct_mib(plan->region_bytes[DCT_REGION_ARENA]);
+    dct_text_put(t, "%-16s%14.2f%14.2f%14.2f   one context at a time\n\n", "in the envelope", kv, arena, kv + arena);
+}
+
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx) {
     dct_text t = {out, ctx};
     put_heading(&t, plan);
     put_envelope(&t, plan, room);
+    put_family(&t, plan);
     put_phases(&t, plan);
     if (room == NULL) return;
     put_memory(&t, plan, room->staging_bytes);
@@ -179,4 +193,8 @@ void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_plan_dump_table(plan, NULL, out, ctx);
     put_items(&t, plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(&t, &plan->phases[i]);
+    for (uint32_t i = 0; i < plan->n_smaller; i++) {
+        dct_text_put(&t, "\n---- context %u ----\n", plan->smaller[i].bounds.n_ctx);
+        dct_plan_dump_text(&plan->smaller[i], out, ctx);
+    }
 }

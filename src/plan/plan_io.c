@@ -5,7 +5,7 @@
  *   12  4   0
  *   16  8   hash of everything from byte 24 on
  *   24  8   bytes of the whole file
- *   32      the body: every field of dct_plan in the order of the functions below, little-endian
+ *   32      the body: every field of dct_plan in the order of the functions below, little-endian; those of its family follow
  *
  * One routine a struct goes both ways, so writing and reading cannot drift apart: `field` functions write when the cursor has a
  * writer and read otherwise. A plan file is untrusted: counts are held against the bytes that are left before anything is
@@ -167,6 +167,7 @@ static void walk_bounds(cursor *c, dct_bounds *b) {
     FIELD_ENUM(c, b->type_k, dct_dtype, DCT_TYPE_COUNT, "bounds.type_k");
     FIELD_ENUM(c, b->type_v, dct_dtype, DCT_TYPE_COUNT, "bounds.type_v");
     FIELD_ENUM(c, b->logits, dct_logits_mode, DCT_LOGITS_NONE + 1, "bounds.logits");
+    field_u32(c, &b->table_ctx, "bounds.table_ctx");
 }
 
 static void walk_weight(cursor *c, dct_plan_weight *p) {
@@ -382,6 +383,15 @@ static void walk_plan(cursor *c, dct_plan *p) {
     field_f64(c, &p->roofline_ms_per_token, "the estimates");
 }
 
+/* The plan, then the smaller members of its family, which have no families themselves. */
+static void walk_family(cursor *c, dct_plan *p) {
+    enum { PLAN_FILE_BYTES = 300 }; /* at least */
+    walk_plan(c, p);
+    p->smaller = field_array(c, p->smaller, &p->n_smaller, DCT_PLAN_MAX_SMALLER, sizeof *p->smaller, PLAN_FILE_BYTES,
+                             "the smaller members");
+    for (uint32_t i = 0; i < p->n_smaller && c->status == DCT_OK; i++) walk_plan(c, &p->smaller[i]);
+}
+
 /* ---- save ---- */
 
 static void write_header(dct_writer *w, uint64_t hash, uint64_t bytes) {
@@ -397,7 +407,7 @@ dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t
     dct_writer count = {.size = UINT64_MAX};
     write_header(&count, 0, 0);
     cursor measure = {.w = &count, .err = err};
-    walk_plan(&measure, &copy);
+    walk_family(&measure, &copy);
     if (measure.status != DCT_OK) return measure.status;
     *bytes = count.pos;
     if (out == NULL) return DCT_OK;
@@ -406,7 +416,7 @@ dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t
                         (unsigned long long)cap);
     dct_writer w = {.bytes = out, .size = count.pos};
     write_header(&w, 0, count.pos);
-    walk_plan(&(cursor){.w = &w, .err = err}, &copy); /* what could be measured can be written */
+    walk_family(&(cursor){.w = &w, .err = err}, &copy); /* what could be measured can be written */
     uint64_t hash = dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, (const uint8_t *)out + HASHED_FROM, count.pos - HASHED_FROM));
     dct_writer head = {.bytes = out, .size = HEADER_BYTES};
     write_header(&head, hash, count.pos);
@@ -443,10 +453,12 @@ dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_pl
     dct_plan *plan = dct_arena_alloc(arena, sizeof *plan);
     if (plan == NULL) return dct_fail_memory(err, arena, "a plan");
     cursor c = {.r = &r, .arena = arena, .err = err};
-    walk_plan(&c, plan);
+    walk_family(&c, plan);
     if (c.status == DCT_OK && dct_reader_left(&r) != 0) defect(&c, "bytes after its end");
     if (c.status != DCT_OK) return c.status;
     status = dct_plan_share_lists(plan, arena, err);
+    for (uint32_t i = 0; i < plan->n_smaller && status == DCT_OK; i++)
+        status = dct_plan_share_lists(&plan->smaller[i], arena, err);
     if (status != DCT_OK) return status;
     *out = plan;
     return DCT_OK;

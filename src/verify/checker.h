@@ -7,6 +7,7 @@
  *   storage.c      weights, caches and tables: sizes, places, and agreement with file and bounds
  *   envelope.c     bounds, items, regions, M_max
  *   certificate.c  load, height, optimality, counted again
+ *   family.c       the smaller members of a family, in the envelope of the largest
  *   graph_match.c  the plan's graph is the model's graph
  *
  * Each returns DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io has limits),
@@ -81,12 +82,15 @@ static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t si
     return bytes <= size && offset <= size - bytes;
 }
 
+bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b); /* all but where they lie */
+
 dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_memory(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_persistent(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_storage(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_model(dct_checker *c, const dct_model *model, const dct_hparams *hp) DCT_MUST_CHECK;
+dct_status dct_check_family(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_bounds(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_envelope(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_certificate(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;

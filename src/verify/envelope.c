@@ -1,6 +1,6 @@
 /* The bounds and the envelope: plain arithmetic over what the plan states.
  *
- *     reservation | weights | kv | persistent | arena | runtime |      regions touch, each begins on a page
+ *     reservation | weights | kv | arena | persistent | runtime |      regions touch, each begins on a page
  *     region      | item | item | ... |                                items touch and fill the region
  *     M_max       = reservation + items marked outside
  */
@@ -57,8 +57,9 @@ dct_status dct_check_bounds(dct_checker *c) {
 static dct_status check_regions(dct_checker *c) {
     const dct_plan *plan = c->plan;
     uint64_t end = 0;
-    for (int r = 0; r < DCT_REGION_COUNT; r++) {
-        const char *name = dct_region_name((dct_region)r);
+    for (int i = 0; i < DCT_REGION_COUNT; i++) {
+        dct_region r = dct_region_order[i];
+        const char *name = dct_region_name(r);
         if (plan->region_bytes[r] % PAGE != 0) {
             return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "region %s has %llu bytes, not whole pages", name,
                               (ull)plan->region_bytes[r]);

@@ -115,7 +115,7 @@ static bool same_cache(const dct_cache *a, const dct_cache *b) {
 
 static bool same_float(float a, float b) { return dct_bits_of_f32(a) == dct_bits_of_f32(b); }
 
-static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
+bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b) {
     return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && same_float(a->base, b->base) && same_float(a->factor, b->factor) &&
            a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && same_float(a->attn_factor, b->attn_factor) &&
            same_float(a->ext_factor, b->ext_factor) && same_float(a->beta_fast, b->beta_fast) &&
@@ -133,7 +133,7 @@ static dct_status check_phase_lists(dct_checker *c, const dct_phase *phase) {
     for (uint32_t i = 0; same && i < g->n_caches; i++) same = same_cache(&g->caches[i], &plan->caches[i].c);
     if (!same) return dct_refuse(c, DCT_DEFECT_KV_WRONG, "%s: the caches of its graph are not the plan's", phase->name);
     same = g->n_tables == plan->n_tables;
-    for (uint32_t i = 0; same && i < g->n_tables; i++) same = same_table(&g->tables[i], &plan->tables[i].t);
+    for (uint32_t i = 0; same && i < g->n_tables; i++) same = dct_same_table(&g->tables[i], &plan->tables[i].t);
     if (!same)
         return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: the rotary tables of its graph are not the plan's", phase->name);
     return DCT_OK;

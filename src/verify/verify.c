@@ -54,13 +54,17 @@ static dct_status check_alone(dct_checker *c) {
     if (status == DCT_OK) status = dct_check_storage(c);
     for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = check_phase(c, &c->plan->phases[i]);
     if (status == DCT_OK) status = dct_check_persistent(c);
+    if (status == DCT_OK) status = dct_check_family(c);
     return status;
 }
 
 dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) {
-    dct_checker c = {plan, work, DCT_DEFECT_NONE, err};
-    dct_status status = check_alone(&c);
-    *defect = c.defect;
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < dct_plan_n_members(plan) && status == DCT_OK; i++) {
+        dct_checker c = {dct_plan_member(plan, i), work, DCT_DEFECT_NONE, err};
+        status = check_alone(&c);
+        *defect = c.defect;
+    }
     return status;
 }
 

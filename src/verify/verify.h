@@ -29,7 +29,8 @@
     X(ITEMS_WRONG, "the items of a region do not add up to it or overlap")                                    \
     X(ENVELOPE_WRONG, "the envelope does not cover its regions")                                              \
     X(CERTIFICATE_WRONG, "load, height or optimality is misstated")                                           \
-    X(BOUNDS_WRONG, "the bounds make no sense or disagree with the phases")
+    X(BOUNDS_WRONG, "the bounds make no sense or disagree with the phases")                                   \
+    X(FAMILY_WRONG, "a smaller member of the family cannot run in its envelope")
 
 typedef enum dct_defect {
 #define DCT_DEFECT_ENUM(name, text) DCT_DEFECT_##name,
@@ -46,8 +47,9 @@ typedef struct dct_checked_plan dct_checked_plan;
 const dct_plan *dct_checked_plan_get(const dct_checked_plan *checked);
 
 /* `traced[i]` is a fresh, unfused trace for plan->phases[i] made with the plan's bounds. model and hp are those of the file that
- * will run. On a defect: DCT_BAD_FILE, *defect says which, err says where. The result lies in `keep`, all else in `work`, which
- * may be the same or be dropped at once. */
+ * will run. Of a family, this is the largest member; each smaller one is a plan to be verified as well. On a defect:
+ * DCT_BAD_FILE, *defect says which, err says where. The result lies in `keep`, all else in `work`, which may be the same or be
+ * dropped at once. */
 dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hparams *hp, const dct_graph *traced,
                       uint32_t n_traced, dct_arena *work, dct_arena *keep, dct_checked_plan **out, dct_defect *defect,
                       dct_err *err) DCT_MUST_CHECK;
@@ -56,7 +58,7 @@ dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hp
  * all. DCT_BAD_FILE says what does not. */
 dct_status dct_verify_group(const dct_group *group, dct_err *err) DCT_MUST_CHECK;
 
-/* A plan file on its own, without the model: all but the comparisons with model and trace. */
+/* A plan file on its own, with all of its family, without the model: all but the comparisons with model and trace. */
 dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 #endif

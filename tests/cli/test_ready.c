@@ -31,6 +31,7 @@ static void nothing_is_obtained_after_ready(void **state) {
         "--temp 0", "--temp 0.8 --seed 7", "--repeat-penalty 1.3 --presence-penalty 0.2 --frequency-penalty 0.1 --repeat-last-n -1 -l 13+2 -l 15-inf",
         "--temp 0 -r zebra -r e", "--temp 0 -ctk q8_0 -ctv q8_0", "--temp 0 -t 1", "--temp 0 -t 2", "--temp 0 -t 3", "--temp 0 -ub 1",
         "--temp 0 -no-cnv", "--temp 0 -sys terse", "--temp 0 --seal kill", "--temp 0 --seal off", "--temp 0 --logits all -ub 4",
+        "--temp 0 --ctx-steps 16:8,32:4,256:2", "--temp 0 --ctx-steps 16:8,32:4,256:2 --seal kill -no-cnv",
     };
 #ifdef DCT_SANITIZED
     print_message("skipped: a sanitizer's own memory is counted with the process\n");
@@ -41,6 +42,7 @@ static void nothing_is_obtained_after_ready(void **state) {
         snprintf(line, sizeof line, "run $M -c 256 -n 24 --ignore-eos -p hello %s", modes[i]);
         check_run_line(line, "");
     }
+    check_run_line("run $M --ctx-steps 64:32,128:16,2048:8 -n 200 --ignore-eos --temp 0 -p hello", "");
     check_run_line("run $M -c 2048 -n 24 --ignore-eos --temp 0 -no-cnv -f $Wfew.txt", "");
     check_run_line("run $M -c 512 -n 24 --temp 0 -cnv", "hello\nwho are you\n/clear\nhello again\n/exit\n");
     check_run_line("run $Wplain.gguf -c 256 -n 24 -p hello", "");

@@ -287,12 +287,51 @@ static void test_store_places(void **state) {
     free(v - HEADS * head);
 }
 
+/* A cache that grows in place, then shrinks: its positions are those of one that never moved, and nothing before it is touched. */
+static void caches_move_over_themselves(void **state) {
+    (void)state;
+    static const dct_dtype types[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
+    static const uint32_t contexts[] = {32, 48, 64, 496};
+    enum { HEADS = 3, DIM = 64, N = 29, SHIFT = 64 };
+    float x[HEADS * DIM];
+    rng g = {1};
+    for (size_t k = 0; k < 4; k++) {
+        for (int is_k = 0; is_k < 2; is_k++) {
+            char *moved = lines(SHIFT + cache_bytes(types[k], HEADS, DIM, 496)), *still[4];
+            for (size_t c = 0; c < 4; c++) still[c] = lines(cache_bytes(types[k], HEADS, DIM, contexts[c]));
+            for (uint32_t pos = 0; pos < N; pos++) {
+                rng_floats(&g, x, HEADS * DIM);
+                for (size_t c = 0; c < 4; c++) (is_k ? ref()->store_k : ref()->store_v)(types[k], x, HEADS, DIM, contexts[c], pos, still[c]);
+            }
+            memcpy(moved, still[0], cache_bytes(types[k], HEADS, DIM, 32));
+            static const struct {
+                size_t from, to;
+                uint32_t shift_from, shift_to;
+            } moves[] = {{0, 1, 0, 0}, {1, 2, 0, SHIFT}, {2, 3, SHIFT, SHIFT}, {3, 0, SHIFT, 0}, {0, 3, 0, SHIFT}, {3, 2, SHIFT, 0}};
+            for (size_t m = 0; m < sizeof moves / sizeof *moves; m++) {
+                uint32_t n_ctx = contexts[moves[m].to];
+                char *to = moved + moves[m].shift_to;
+                dct_kv_move(types[k], HEADS, DIM, N, moved + moves[m].shift_from, contexts[moves[m].from], to, n_ctx);
+                for (uint32_t head = 0; head < HEADS; head++) {
+                    uint64_t at = head * dct_kv_head_bytes(types[k], DIM, n_ctx), block = types[k] == DCT_TYPE_Q8_0 ? 1 : dct_dtype_block_bytes(types[k]);
+                    assert_memory_equal(to + at, still[moves[m].to] + at, 32 * DIM * block); /* N rounded up to whole blocks */
+                    if (types[k] != DCT_TYPE_Q8_0) continue;
+                    at += (uint64_t)n_ctx * DIM;
+                    assert_memory_equal(to + at, still[moves[m].to] + at, 32 * DIM / 32 * 2);
+                }
+            }
+            for (size_t c = 0; c < 4; c++) free(still[c]);
+            free(moved);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_windows_and_softcap),
         cmocka_unit_test(test_parts),        cmocka_unit_test(test_empty_part), cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_kv_bytes),     cmocka_unit_test(test_store_places),
-        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_same_bits),    cmocka_unit_test(caches_move_over_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

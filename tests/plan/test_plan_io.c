@@ -206,9 +206,9 @@ static void foreign_files_are_named(void **state) {
     dct_arena_init(&arena, 0);
     assert_int_equal(dct_plan_load("GGUF and more than thirty-two bytes", 35, &arena, &loaded, &err), DCT_BAD_FILE);
     assert_non_null(strstr(err.message, "not a plan file"));
-    uint8_t future[32] = "DCTMPLAN\x02";
+    uint8_t future[32] = "DCTMPLAN\x03";
     assert_int_equal(dct_plan_load(future, sizeof future, &arena, &loaded, &err), DCT_BAD_FILE);
-    assert_non_null(strstr(err.message, "version 2"));
+    assert_non_null(strstr(err.message, "version 3"));
     dct_arena_deinit(&arena);
 }
 

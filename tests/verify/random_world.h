@@ -272,7 +272,6 @@ static void pack(world *w, bool index_order) {
 
 static void add_region(dct_plan *plan, dct_region region, uint64_t bytes) {
     bytes = (bytes + 4095) / 4096 * 4096;
-    plan->region_offset[region] = plan->reserve_bytes;
     plan->region_bytes[region] = bytes;
     plan->reserve_bytes += bytes;
     if (bytes != 0) {
@@ -294,7 +293,6 @@ static void add_ends(dct_plan *plan, const dct_phase *phase) {
         plan->items[plan->n_items] = (dct_item){.region = DCT_REGION_PERSISTENT, .offset = at, .bytes = bytes};
         snprintf(plan->items[plan->n_items++].name, sizeof plan->items->name, "%s", i < 3 ? ends[i].name : "page rounding");
     }
-    plan->region_offset[DCT_REGION_PERSISTENT] = plan->reserve_bytes;
     plan->region_bytes[DCT_REGION_PERSISTENT] = 4096;
     plan->reserve_bytes += 4096;
 }
@@ -333,6 +331,11 @@ static void make_plan(world *w, bool index_order) {
     add_region(plan, DCT_REGION_ARENA, phase->cert.height_bytes);
     add_region(plan, DCT_REGION_RUNTIME, 4096);
     plan->m_max_bytes = plan->reserve_bytes;
+    at = 0;
+    for (int i = 0; i < DCT_REGION_COUNT; i++) {
+        plan->region_offset[dct_region_order[i]] = at;
+        at += plan->region_bytes[dct_region_order[i]];
+    }
 }
 
 static void begin_world(world *w, uint64_t number, uint32_t threads) {

@@ -415,6 +415,35 @@ static void only_decode(bench *b) {
 static void logits_none(bench *b) { b->plan->bounds.logits = DCT_LOGITS_NONE; }
 static void no_logits(bench *b) { decode(b)->graph.logits = DCT_NONE; }
 
+static dct_plan *member(bench *b) { return &b->plan->smaller[0]; }
+static void member_of_another_model(bench *b) { member(b)->fingerprint ^= 1; }
+static void member_has_members(bench *b) { member(b)->n_smaller = 1; }
+static void members_swapped(bench *b) {
+    dct_plan first = *member(b);
+    *member(b) = member(b)[1];
+    member(b)[1] = first;
+}
+static void member_as_large(bench *b) { member(b)[1].bounds.n_ctx = b->plan->bounds.n_ctx; }
+static void member_other_threads(bench *b) { member(b)->bounds.threads++; }
+static void member_other_cache_type(bench *b) { member(b)->bounds.type_v = DCT_TYPE_F32; }
+static void member_short_tables(bench *b) { member(b)->bounds.table_ctx = 0; }
+static void member_other_weight(bench *b) { member(b)->weights[1].w.row_begin += 16; }
+static void member_weight_elsewhere(bench *b) { member(b)->weights[1].offset += 64; }
+static void member_table_elsewhere(bench *b) { member(b)->tables[0].offset += 64; }
+static void member_other_table(bench *b) { member(b)->tables[0].t.n_ctx -= 16; }
+static void member_kv_beyond(bench *b) { member(b)->region_bytes[DCT_REGION_KV] = b->plan->region_bytes[DCT_REGION_KV] + 4096; }
+static void member_arena_beyond(bench *b) {
+    uint64_t room = b->plan->region_bytes[DCT_REGION_KV] + b->plan->region_bytes[DCT_REGION_ARENA];
+    member(b)->region_bytes[DCT_REGION_ARENA] = room - member(b)->region_bytes[DCT_REGION_KV] + 4096;
+}
+static void member_inputs_beyond(bench *b) { member(b)->region_bytes[DCT_REGION_PERSISTENT] = b->plan->region_bytes[DCT_REGION_PERSISTENT] + 4096; }
+static void member_inputs_in_sampler(bench *b) { member(b)->region_bytes[DCT_REGION_PERSISTENT] = item_named(b, DCT_REGION_PERSISTENT, "sampler")->offset + 64; }
+static void member_has_runtime(bench *b) { member(b)->region_bytes[DCT_REGION_RUNTIME] = 4096; }
+static void member_cache_later(bench *b) { member(b)->caches[1].offset = member(b)[1].caches[1].offset + 64; }
+static void member_caches_fewer(bench *b) { member(b)[1].n_caches--; }
+static void member_caches_exchanged(bench *b) { member(b)[1].caches[0].c.is_k = !member(b)[1].caches[0].c.is_k; }
+static void members_too_many(bench *b) { b->plan->n_smaller = DCT_PLAN_MAX_SMALLER + 1; }
+
 static const struct damage {
     const char *name;
     void (*apply)(bench *b);
@@ -457,15 +486,22 @@ static const struct damage {
     ROW(BOUNDS_WRONG, context_more), ROW(BOUNDS_WRONG, no_threads), ROW(BOUNDS_WRONG, no_output), ROW(BOUNDS_WRONG, cache_type_none),
     ROW(BOUNDS_WRONG, rows_less), ROW(BOUNDS_WRONG, ubatch_more), ROW(BOUNDS_WRONG, two_of_a_kind), ROW(BOUNDS_WRONG, no_phases),
     ROW(BOUNDS_WRONG, only_one_phase), ROW(BOUNDS_WRONG, only_decode), ROW(BOUNDS_WRONG, logits_none), ROW(BOUNDS_WRONG, no_logits),
+    ROW(FAMILY_WRONG, member_of_another_model), ROW(FAMILY_WRONG, member_has_members), ROW(FAMILY_WRONG, members_swapped), ROW(FAMILY_WRONG, member_as_large),
+    ROW(FAMILY_WRONG, member_other_threads), ROW(FAMILY_WRONG, member_other_cache_type), ROW(FAMILY_WRONG, member_short_tables), ROW(FAMILY_WRONG, member_other_weight),
+    ROW(FAMILY_WRONG, member_weight_elsewhere), ROW(FAMILY_WRONG, member_table_elsewhere), ROW(FAMILY_WRONG, member_other_table), ROW(FAMILY_WRONG, member_kv_beyond),
+    ROW(FAMILY_WRONG, member_arena_beyond), ROW(FAMILY_WRONG, member_inputs_beyond), ROW(FAMILY_WRONG, member_inputs_in_sampler), ROW(FAMILY_WRONG, member_has_runtime),
+    ROW(FAMILY_WRONG, member_cache_later), ROW(FAMILY_WRONG, member_caches_fewer), ROW(FAMILY_WRONG, member_caches_exchanged), ROW(FAMILY_WRONG, members_too_many),
 #undef ROW
 };
 enum { N_DAMAGES = sizeof damages / sizeof *damages };
 
-static void open_tiny(bench *b) {
+static void open_tiny_family(bench *b, uint32_t n_smaller) {
     gguf_tiny tiny = gguf_tiny_default("llama", DCT_TYPE_Q4_0);
     dct_bounds bounds = small_bounds(2);
-    bench_open(b, &tiny, &bounds);
+    bench_open_family(b, &tiny, &bounds, n_smaller);
 }
+
+static void open_tiny(bench *b) { open_tiny_family(b, 0); }
 
 static void test_damages(void **state) {
     (void)state;
@@ -473,7 +509,7 @@ static void test_damages(void **state) {
     for (int i = 0; i < N_DAMAGES; i++) {
         bench b;
         dct_err err;
-        open_tiny(&b);
+        open_tiny_family(&b, damages[i].want == DCT_DEFECT_FAMILY_WRONG ? 2 : 0);
         damages[i].apply(&b);
         dct_defect got = bench_verify(&b, &err);
         if (got != damages[i].want) {

@@ -30,6 +30,38 @@ static void test_families(void **state) {
     }
 }
 
+/* Each member on its own, and the family. Phi-3 has other rotary tables beyond the context of its first training, as Gemma has
+ * two. */
+static void test_plan_families(void **state) {
+    (void)state;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        for (int logits = DCT_LOGITS_LAST; logits <= DCT_LOGITS_ALL; logits++) {
+            gguf_tiny tiny = gguf_tiny_default(families[i], DCT_TYPE_Q4_0);
+            dct_bounds bounds = small_bounds(2);
+            bench b;
+            dct_err err;
+            dct_defect defect;
+            bounds.logits = (dct_logits_mode)logits;
+            bounds.n_ctx = 6144;
+            bounds.n_input = 6144 - bounds.n_output;
+            bench_open_family(&b, &tiny, &bounds, 3);
+            if (bench_verify(&b, &err) != DCT_DEFECT_NONE) fail_msg("%s: %s", families[i], err.message);
+            if (dct_verify_alone(b.plan, &b.arena, &defect, &err) != DCT_OK) fail_msg("%s: %s", families[i], err.message);
+            for (uint32_t m = 0; m < 3; m++) {
+                bench one = b;
+                one.plan = &b.plan->smaller[m];
+                one.bounds = one.plan->bounds;
+                bench_trace(&one);
+                if (bench_verify(&one, &err) != DCT_DEFECT_NONE) fail_msg("%s: member %u: %s", families[i], m, err.message);
+            }
+            b.plan->smaller[1].phases[1].cert.height_bytes += 64; /* a member is looked at as well */
+            assert_int_equal(dct_verify_alone(b.plan, &b.arena, &defect, &err), DCT_BAD_FILE);
+            assert_int_equal(defect, DCT_DEFECT_CERTIFICATE_WRONG);
+            bench_close(&b);
+        }
+    }
+}
+
 static void test_modes(void **state) {
     (void)state;
     static const dct_dtype kv[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
@@ -127,7 +159,7 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families), cmocka_unit_test(test_modes), cmocka_unit_test(test_sizes), cmocka_unit_test(test_memory_is_linear),
+        cmocka_unit_test(test_families), cmocka_unit_test(test_plan_families), cmocka_unit_test(test_modes), cmocka_unit_test(test_sizes), cmocka_unit_test(test_memory_is_linear),
         cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

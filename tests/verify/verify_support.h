@@ -40,7 +40,27 @@ static inline void bench_trace(bench *b) {
     }
 }
 
-static inline void bench_open(bench *b, const gguf_tiny *tiny, const dct_bounds *bounds) {
+/* n_smaller: members of a family, with a half, a third, ... of the context and chunks that are larger by as much. */
+static inline dct_plan *bench_smaller(bench *b, uint32_t n_smaller) {
+    dct_plan *smaller = dct_arena_array(&b->arena, n_smaller, sizeof *smaller);
+    dct_err err = {0};
+    for (uint32_t i = 0; i < n_smaller; i++) {
+        uint32_t part = n_smaller + 1 - i;
+        dct_bounds bounds = b->bounds;
+        bounds.n_ctx /= part;
+        bounds.n_output /= part;
+        bounds.n_input = bounds.n_ctx - bounds.n_output;
+        bounds.ubatch *= part;
+        bounds.table_ctx = b->bounds.n_ctx;
+        dct_plan *plan;
+        dct_compile_params params = {.model = &b->model, .hp = &b->hp, .bounds = bounds};
+        if (dct_compile(&params, &b->arena, &plan, &err) != DCT_OK) fail_msg("%s", err.message);
+        smaller[i] = *plan;
+    }
+    return smaller;
+}
+
+static inline void bench_open_family(bench *b, const gguf_tiny *tiny, const dct_bounds *bounds, uint32_t n_smaller) {
     memset(b, 0, sizeof *b);
     size_t n;
     dct_err err = {0};
@@ -52,11 +72,14 @@ static inline void bench_open(bench *b, const gguf_tiny *tiny, const dct_bounds 
     if (status == DCT_OK) status = dct_arch_hparams(&b->model, &b->hp, &err);
     static const dct_extra_item extra[] = {
         {DCT_REGION_PERSISTENT, "sampler", 4096, false}, {DCT_REGION_RUNTIME, "stacks", 1 << 20, false}, {DCT_REGION_RUNTIME, "program image", 3 << 20, true}};
-    dct_compile_params params = {.model = &b->model, .hp = &b->hp, .bounds = *bounds, .extra = extra, .n_extra = 3};
+    dct_compile_params params = {.model = &b->model, .hp = &b->hp, .bounds = *bounds, .extra = extra, .n_extra = 3, .n_smaller = n_smaller};
+    if (status == DCT_OK) params.smaller = bench_smaller(b, n_smaller);
     if (status == DCT_OK) status = dct_compile(&params, &b->arena, &b->plan, &err);
     if (status != DCT_OK) fail_msg("%s: %s", tiny->arch, err.message);
     bench_trace(b);
 }
+
+static inline void bench_open(bench *b, const gguf_tiny *tiny, const dct_bounds *bounds) { bench_open_family(b, tiny, bounds, 0); }
 
 static inline void bench_close(bench *b) {
     dct_model_close(&b->model);
