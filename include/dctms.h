@@ -15,6 +15,8 @@
  *     dctms_session_chat(session, &m, 1, &err);                    // tokenizes and evaluates the prompt
  *     dctms_session_generate(session, &gp, on_text, ctx, &result, &err);
  *
+ * A graph of one's own, traced by calls, is planned and run in the same way: the last part of this header.
+ *
  * Nouns. A model is an open file's header. A plan says where every byte will lie and how much that is (M_max). A session is one
  * timeline of tokens in planned memory; after dctms_session_open nothing here allocates. Handles are opaque and belong to the
  * caller, who frees them (model, plan and session in any order). One thread may use a handle at a time.
@@ -138,7 +140,7 @@ DCTMS_API dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_mod
 
 typedef enum dctms_plan_format {
     DCTMS_PLAN_TABLE, DCTMS_PLAN_TEXT, DCTMS_PLAN_JSON, DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE,
-    DCTMS_PLAN_PAPER, DCTMS_PLAN_HTML
+    DCTMS_PLAN_PAPER, DCTMS_PLAN_HTML, DCTMS_PLAN_SVG_GRAPH
 } dctms_plan_format;
 DCTMS_API dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
                                         dctms_error *err);
@@ -164,6 +166,7 @@ typedef struct dctms_plan_info {
     uint32_t logical_tensors, physical_buffers; /* counted as the paper does */
     dctms_ctx_step ctx_steps[DCTMS_MAX_CTX_STEPS];
     uint32_t n_ctx_steps; /* 0: one context */
+    uint64_t reserve_bytes; /* of m_max_bytes: what is one reservation */
 } dctms_plan_info;
 DCTMS_API void dctms_plan_get_info(const dctms_plan *plan, dctms_plan_info *info);
 
@@ -341,6 +344,103 @@ DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const ch
 DCTMS_API size_t dctms_token_text(const dctms_tokenizer *tokenizer, dctms_token id, bool special, char *out, size_t cap);
 /* A session's tokenizer; valid as long as the session. */
 DCTMS_API const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *session);
+
+/* ---- graphs of one's own: docs/TRACING.md, examples/ ---- */
+
+/* A graph is traced by the calls below and then planned, verified, printed and run like a model's. It works on rows: a run has
+ * 1..max_rows of them, an input or a result has as many rows of floats, or one for every few. All shapes are checked as they are
+ * traced. A call that cannot be right returns DCTMS_NO_VALUE, as does every call after it; the first failure is kept, and
+ * dctms_graph_status and dctms_graph_compile say what it was. Names are copied. No two inputs and outputs have the same name, no
+ * two weights; these names have 1 to 47 bytes. */
+typedef struct dctms_graph dctms_graph;
+typedef struct dctms_runner dctms_runner;
+typedef uint32_t dctms_value; /* a value of the graph that gave it */
+#define DCTMS_NO_VALUE UINT32_MAX
+
+DCTMS_API dctms_status dctms_graph_new(const char *name, uint32_t max_rows, dctms_graph **graph, dctms_error *err);
+DCTMS_API void dctms_graph_free(dctms_graph *graph);
+DCTMS_API dctms_status dctms_graph_status(const dctms_graph *graph, dctms_error *err);
+
+/* Inputs. f32[rows, cols] with a row for every `stride` rows of a run, a begun one counted; and one int32 a row of a run. */
+DCTMS_API dctms_value dctms_graph_input(dctms_graph *graph, const char *name, uint32_t cols, uint32_t stride);
+DCTMS_API dctms_value dctms_graph_input_ids(dctms_graph *graph, const char *name);
+
+/* Makes a result one that the caller reads after a run, under this name. */
+DCTMS_API void dctms_graph_output(dctms_graph *graph, dctms_value x, const char *name);
+
+/* Weights: a matrix of `type` ("f32", "f16", "bf16", "q8_0", "q4_0", ...) with its rows as model files have them, or n floats.
+ * The data stays the caller's and is read when a runner opens; NULL is enough to plan. Or a tensor of a model file, which must be
+ * open until then, the same for all: a tensor of one dimension is a vector, any other a matrix of rows of its first. */
+DCTMS_API dctms_value dctms_graph_matrix(dctms_graph *graph, const char *name, const char *type, uint32_t rows, uint32_t cols,
+                                         const void *data);
+DCTMS_API dctms_value dctms_graph_vector(dctms_graph *graph, const char *name, uint32_t n, const float *data);
+DCTMS_API dctms_value dctms_graph_tensor(dctms_graph *graph, const dctms_model *model, const char *name);
+
+/* Operations. Each returns its result; `name` is for plans and messages. */
+
+/* x W^T + bias (DCTMS_NO_VALUE: none). A quantised W takes x in blocks of 32 that are quantised to 8 bits. */
+DCTMS_API dctms_value dctms_graph_linear(dctms_graph *graph, dctms_value x, dctms_value w, dctms_value bias, const char *name);
+/* Rows of w by ids, an input. A run with an id that w has no row for is refused. */
+DCTMS_API dctms_value dctms_graph_rows(dctms_graph *graph, dctms_value ids, dctms_value w, const char *name);
+DCTMS_API dctms_value dctms_graph_rms_norm(dctms_graph *graph, dctms_value x, dctms_value w, float eps, const char *name);
+DCTMS_API dctms_value dctms_graph_layer_norm(dctms_graph *graph, dctms_value x, dctms_value w, dctms_value bias, float eps,
+                                             const char *name);
+DCTMS_API dctms_value dctms_graph_add(dctms_graph *graph, dctms_value a, dctms_value b, const char *name);
+DCTMS_API dctms_value dctms_graph_mul(dctms_graph *graph, dctms_value a, dctms_value b, const char *name);
+
+typedef enum dctms_act { DCTMS_SILU, DCTMS_GELU, DCTMS_SIGMOID } dctms_act; /* GELU by tanh */
+DCTMS_API dctms_value dctms_graph_act(dctms_graph *graph, dctms_value x, dctms_act act, const char *name);
+/* act(gate) * up. */
+DCTMS_API dctms_value dctms_graph_glu(dctms_graph *graph, dctms_value gate, dctms_value up, dctms_act act, const char *name);
+
+/* Row t is `width` rows of x side by side, those from t * stride - pad on, zeros where x has none: a convolution over rows is a
+ * window and a product. A row for every `stride` rows of x, a begun one counted. */
+DCTMS_API dctms_value dctms_graph_window(dctms_graph *graph, dctms_value x, uint32_t width, uint32_t stride, uint32_t pad,
+                                         const char *name);
+
+/* Rotates the first n_rot elements of each head by the number of the row: pairs (i, i + n_rot / 2), or neighbours. */
+DCTMS_API dctms_value dctms_graph_rope(dctms_graph *graph, dctms_value x, uint32_t head_dim, uint32_t n_rot, float base,
+                                       bool neighbours, const char *name);
+
+/* softmax(q k^T * scale) v, head by head; n_head is a multiple of n_head_kv. Causal: row t sees rows 0..t, else all there are. */
+DCTMS_API dctms_value dctms_graph_attention(dctms_graph *graph, dctms_value q, dctms_value k, dctms_value v, uint32_t n_head,
+                                            uint32_t n_head_kv, float scale, bool causal, const char *name);
+
+/* Which experts run is data: for each row those n_used with the largest scores[row, n_expert], and how much each counts: softmax
+ * over all experts; `renorm`: divided by the sum of those chosen. */
+typedef struct dctms_routing {
+    dctms_value ids, weights;
+} dctms_routing;
+DCTMS_API dctms_routing dctms_graph_route(dctms_graph *graph, dctms_value scores, uint32_t n_used, bool renorm,
+                                          const char *name);
+/* Each row times the weights of each expert that it chose: row t * n_used + j is for choice j of row t. w has the rows of expert
+ * 0, then those of expert 1, ..., a multiple of 16 each. x has a row for each row routed or, from an earlier
+ * dctms_graph_experts, for each choice. Whatever is chosen, a row has n_used results: their bytes cover every routing. */
+DCTMS_API dctms_value dctms_graph_experts(dctms_graph *graph, dctms_value x, dctms_routing routing, dctms_value w,
+                                          const char *name);
+/* Sums of rows: row t is the sum over j of weights[t, j] times row t * g + j of x, for weights[rows, g]. */
+DCTMS_API dctms_value dctms_graph_mix(dctms_graph *graph, dctms_value x, dctms_value weights, const char *name);
+
+/* Compiles for so many worker threads (0: what affinity and cgroup allow). The plan needs the graph no longer. M_max is all that
+ * the library takes for one runner, not the caller's program. DCTMS_USAGE when the graph cannot be right. */
+DCTMS_API dctms_status dctms_graph_compile(const dctms_graph *graph, uint32_t threads, dctms_plan **plan, dctms_error *err);
+
+/* As dctms_plan_verify, against the graph. */
+DCTMS_API dctms_status dctms_graph_verify(const dctms_graph *graph, const dctms_plan *plan, char defect[32], dctms_error *err);
+
+/* Verifies, reserves, loads the weights and starts the workers. `memory`: the caller's for the reservation, reserve_bytes of the
+ * plan's info at a multiple of 4096, left alone until the runner is freed; NULL: mapped here. Afterwards the graph, its weights
+ * and the plan may be freed, and nothing allocates any more. */
+DCTMS_API dctms_status dctms_runner_open(const dctms_graph *graph, const dctms_plan *plan, void *memory, size_t n_memory,
+                                         dctms_runner **runner, dctms_error *err);
+DCTMS_API void dctms_runner_free(dctms_runner *runner);
+
+/* Where an input or output of that name lies, row after row, as long as the runner lives; NULL when there is none. Inputs are the
+ * caller's to write between runs and are kept. */
+DCTMS_API void *dctms_runner_data(const dctms_runner *runner, const char *name);
+
+/* One run of n rows. DCTMS_BOUND when they are more than max_rows, or an id has no row. */
+DCTMS_API dctms_status dctms_runner_run(dctms_runner *runner, uint32_t n, dctms_error *err);
 
 #ifdef __cplusplus
 }

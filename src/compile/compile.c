@@ -9,11 +9,12 @@
 #include "compile/passes.h"
 #include "compile/sort.h"
 
-static dct_status check_bounds(const dct_bounds *b, dct_err *err) {
+static dct_status check_bounds(const dct_compile_params *params, dct_err *err) {
+    const dct_bounds *b = &params->bounds;
     uint64_t n_ctx = (uint64_t)b->n_input + b->n_output;
     if (b->n_ctx == 0 || n_ctx != b->n_ctx)
         return dct_fail(err, DCT_USAGE, "N %u and M %u do not add up to the context of %u", b->n_input, b->n_output, b->n_ctx);
-    if (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL)
+    if (params->graph == NULL && b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL)
         return dct_fail(err, DCT_USAGE, "a plan gives the logits of the last row or of all rows");
     if (b->ubatch == 0 || b->slots == 0 || b->threads == 0)
         return dct_fail(err, DCT_USAGE, "ubatch, slots and threads must be at least 1");
@@ -138,30 +139,42 @@ dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
                               .table_ctx = b->table_ctx, .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
 }
 
-static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena,
-                            dct_err *err) {
-    const dct_bounds *b = &params->bounds;
+static dct_status add_traced(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, const char *name,
+                             const dct_graph *traced, dct_arena *arena, dct_err *err) {
     dct_phase *phase = &plan->phases[plan->n_phases];
-    dct_trace_params trace = dct_trace_params_of(b, kind);
     phase->kind = kind;
-    phase->rows = trace.rows;
-    snprintf(phase->name, sizeof phase->name, "%s", kind == DCT_PHASE_PREFILL ? "prefill" : "decode");
-    dct_graph traced, fused;
+    phase->rows = traced->rows;
+    snprintf(phase->name, sizeof phase->name, "%s", name);
+    dct_graph fused;
     packing packed;
-    dct_status status = dct_arch_trace(params->model, params->hp, &trace, arena, &traced, err);
-    if (status == DCT_OK) status = adopt_references(plan, &traced, arena, err);
-    if (status == DCT_OK) status = dct_fuse(&traced, arena, &fused, err);
-    if (status == DCT_OK) status = dct_order(&fused, b->threads, arena, err);
+    dct_status status = adopt_references(plan, traced, arena, err);
+    if (status == DCT_OK) status = dct_fuse(traced, arena, &fused, err);
+    if (status == DCT_OK) status = dct_order(&fused, params->bounds.threads, arena, err);
     if (status == DCT_OK) status = pack_phase(&fused, params, arena, &packed, err);
     if (status == DCT_OK) status = fill_phase(phase, &packed, arena, err);
     if (status == DCT_OK) status = dct_graph_check(&phase->graph, err);
     if (status != DCT_OK) return status;
     plan->n_phases++;
-    if (kind == DCT_PHASE_DECODE) {
-        plan->est_ms_per_token = packed.schedule.est_us / 1e3 / phase->rows;
-        plan->roofline_ms_per_token = packed.schedule.roofline_us / 1e3 / phase->rows;
+    if (kind != DCT_PHASE_PREFILL) { /* the estimates are of a token; of a whole run, when there are none */
+        double rows = kind == DCT_PHASE_DECODE ? phase->rows : 1;
+        plan->est_ms_per_token = packed.schedule.est_us / 1e3 / rows;
+        plan->roofline_ms_per_token = packed.schedule.roofline_us / 1e3 / rows;
     }
     return DCT_OK;
+}
+
+static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, const char *name,
+                            dct_arena *arena, dct_err *err) {
+    dct_trace_params trace = dct_trace_params_of(&params->bounds, kind);
+    dct_graph traced;
+    dct_status status = dct_arch_trace(params->model, params->hp, &trace, arena, &traced, err);
+    return status == DCT_OK ? add_traced(plan, params, kind, name, &traced, arena, err) : status;
+}
+
+static dct_status add_phases(dct_plan *plan, const dct_compile_params *params, dct_arena *arena, dct_err *err) {
+    if (params->graph != NULL) return add_traced(plan, params, DCT_PHASE_GRAPH, "graph", params->graph, arena, err);
+    dct_status status = add_phase(plan, params, DCT_PHASE_PREFILL, "prefill", arena, err);
+    return status == DCT_OK ? add_phase(plan, params, DCT_PHASE_DECODE, "decode", arena, err) : status;
 }
 
 /* ---- the plan ---- */
@@ -207,13 +220,12 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     if (params.profile == NULL) params.profile = dct_profile_default();
     dct_plan *plan = dct_arena_alloc(arena, sizeof *plan);
     if (plan == NULL) return dct_fail_memory(err, arena, "the plan");
-    dct_status status = check_bounds(&params.bounds, err);
+    dct_status status = check_bounds(&params, err);
     if (status == DCT_OK) status = describe_model(plan, &params, err);
-    if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_PREFILL, arena, err);
-    if (status == DCT_OK) status = add_phase(plan, &params, DCT_PHASE_DECODE, arena, err);
+    if (status == DCT_OK) status = add_phases(plan, &params, arena, err);
     if (status == DCT_OK) status = dct_plan_share_lists(plan, arena, err);
     if (status == DCT_OK) status = dct_envelope(plan, &params, arena, err);
-    if (status == DCT_OK) status = count_paper(plan, params.hp, arena, err);
+    if (status == DCT_OK && params.graph == NULL) status = count_paper(plan, params.hp, arena, err);
     if (status != DCT_OK) return status;
     *out = plan;
     return DCT_OK;

@@ -40,6 +40,8 @@ typedef struct dct_extra_item {
 typedef struct dct_compile_params {
     const dct_model *model;
     const dct_hparams *hp;
+    const dct_graph *graph; /* of one's own, to be compiled as it is; NULL: the model's phases are traced. hp names it then, and
+                               model has its weights */
     dct_bounds bounds;
     const dct_extra_item *extra;
     uint32_t n_extra;

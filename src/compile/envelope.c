@@ -5,8 +5,8 @@
  *
  *      weights      a layer an item, other tensors one each
  *      kv           K, V, and what rounding n_ctx up to 16 adds
- *      persistent   rotary tables, ids, pos, logits (the largest of the phases), what the engine adds; text scratch, when the
- *                   arena is smaller
+ *      persistent   rotary tables, ids, pos, logits (the largest of the phases) or the inputs and outputs of a graph of one's
+ *                   own, what the engine adds; text scratch, when the arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
  *                   In a family's largest member, each of the last two also has what smaller members need beyond that
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena; the kernel's own memory for it
@@ -18,7 +18,7 @@
 #include "base/size.h"
 #include "compile/passes.h"
 
-enum { FIXED_ITEMS = 16 }; /* items besides weights, tables and extras: caches, inputs, roundings, ... */
+enum { FIXED_ITEMS = 16 }; /* items besides weights, tables, extras and named ends: caches, inputs, roundings, ... */
 
 typedef struct builder {
     dct_plan *plan;
@@ -189,6 +189,20 @@ static uint64_t arena_bytes(const dct_plan *plan) {
     return beyond > height ? beyond : height;
 }
 
+/* The inputs and outputs of a graph of one's own, an item each. */
+static void fill_ends(builder *b) {
+    for (uint32_t i = 0; i < b->plan->n_phases; i++) {
+        const dct_phase *phase = &b->plan->phases[i];
+        for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+            char name[DCT_ITEM_NAME_BYTES];
+            if (!dct_value_is_end(&phase->graph, v)) continue;
+            phase->places[v] = (dct_place){DCT_REGION_PERSISTENT, b->at};
+            dct_plan_end_name(&phase->graph.values[v], name);
+            add_item(b, name, phase->graph.values[v].bytes, false);
+        }
+    }
+}
+
 static ends fill_persistent(builder *b, const dct_compile_params *params) {
     dct_plan *plan = b->plan;
     open_region(b, DCT_REGION_PERSISTENT);
@@ -206,6 +220,7 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
     e.logits = b->at;
     add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
     extend_region(b, DCT_ITEM_SMALLER_INPUTS, largest_smaller(plan, inputs_of));
+    fill_ends(b);
     add_extras(b, params, false);
     if (params->text_scratch_bytes > arena_bytes(plan))
         add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
@@ -243,7 +258,7 @@ static dct_status place_outer_values(dct_plan *plan, const ends *e, dct_phase *p
         const dct_value *value = &g->values[v];
         dct_place *place = &phase->places[v];
         bool end = v == g->ids || v == g->pos || v == g->logits;
-        if (value->kind == DCT_KIND_INTERMEDIATE) continue;
+        if (value->kind == DCT_KIND_INTERMEDIATE || dct_value_is_end(g, v)) continue;
         if (value->kind == DCT_KIND_WEIGHT) *place = (dct_place){DCT_REGION_WEIGHTS, plan->weights[value->ref].offset};
         else if (value->kind == DCT_KIND_KV) *place = (dct_place){DCT_REGION_KV, plan->caches[value->ref].offset};
         else if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE)
@@ -255,7 +270,7 @@ static dct_status place_outer_values(dct_plan *plan, const ends *e, dct_phase *p
 }
 
 dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_arena *arena, dct_err *err) {
-    builder b = {.plan = plan, .cap = plan->n_weights + plan->n_tables + params->n_extra + FIXED_ITEMS};
+    builder b = {.plan = plan, .cap = plan->n_weights + plan->n_tables + params->n_extra + DCT_MAX_ENDS + FIXED_ITEMS};
     plan->items = dct_arena_array(arena, b.cap, sizeof *plan->items);
     if (plan->items == NULL) return dct_fail_memory(err, arena, "the envelope");
     fill_weights(&b);

@@ -206,7 +206,7 @@ static dct_status copy_out(const rewrite *r, dct_arena *arena, dct_graph *out, d
     out->cap_ops = r->n_ops;
     out->n_values = out->n_ops = 0;
     for (dct_value_id v = 0; v < g->n_values; v++) {
-        bool kept = r->uses[v] > 0 || r->producer[v] != DCT_NONE || v == g->ids || v == g->pos;
+        bool kept = r->uses[v] > 0 || r->producer[v] != DCT_NONE || g->values[v].kind == DCT_KIND_INPUT;
         renamed[v] = kept ? out->n_values : DCT_NONE;
         if (kept) out->values[out->n_values++] = g->values[v];
     }
@@ -222,8 +222,8 @@ static dct_status copy_out(const rewrite *r, dct_arena *arena, dct_graph *out, d
         }
         out->n_ops++;
     }
-    out->ids = renamed[g->ids];
-    out->pos = renamed[g->pos];
+    out->ids = g->ids == DCT_NONE ? DCT_NONE : renamed[g->ids];
+    out->pos = g->pos == DCT_NONE ? DCT_NONE : renamed[g->pos];
     out->logits = g->logits == DCT_NONE ? DCT_NONE : renamed[g->logits];
     return DCT_OK;
 }

@@ -21,6 +21,12 @@ typedef struct cost {
     double bytes, macs;
 } cost;
 
+/* The experts that are chosen at most, of all that the weight has. */
+static double share_used(const dct_graph *g, const dct_op *op) {
+    double choices = (double)g->values[op->in[1]].rows * op->p.n_used;
+    return (choices < op->p.n_expert ? choices : op->p.n_expert) / op->p.n_expert;
+}
+
 /* Bytes that the op moves and multiply-accumulates that it does, with caches filled to `context` positions. */
 static cost cost_of(const dct_graph *g, const dct_op *op, uint32_t context) {
     cost c = {0, 0};
@@ -31,8 +37,12 @@ static cost cost_of(const dct_graph *g, const dct_op *op, uint32_t context) {
         if (v->kind == DCT_KIND_KV)
             c.bytes += attends ? (double)v->bytes * context / v->rows : 0; /* a store writes what its inputs hold */
         else if (v->kind == DCT_KIND_PERSISTENT || op->kind == DCT_OP_EMBED) continue;             /* few rows of many */
-        else c.bytes += (double)v->bytes;
-        if (v->format == DCT_FMT_WEIGHT) c.macs += (double)v->rows * v->cols * g->values[op->in[0]].rows;
+        else c.bytes += (double)v->bytes * (op->kind == DCT_OP_EXPERTS && k == 2 ? share_used(g, op) : 1);
+        if (v->format == DCT_FMT_WEIGHT && op->kind == DCT_OP_EXPERTS)
+            c.macs += (double)v->rows / op->p.n_expert * v->cols * g->values[op->out[0]].rows;
+        else if (v->format == DCT_FMT_WEIGHT) c.macs += (double)v->rows * v->cols * g->values[op->in[0]].rows;
+        if (v->format == DCT_FMT_KV_ROWS)
+            c.macs += (double)v->rows * v->cols * op->p.n_head / op->p.n_head_kv * g->values[op->in[0]].rows;
         if (v->kind == DCT_KIND_KV && attends)
             c.macs += (double)context * op->p.n_head * v->cols / (op->p.n_head_kv > 0 ? op->p.n_head_kv : 1) *
                       g->values[op->in[0]].rows;

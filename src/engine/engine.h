@@ -3,6 +3,8 @@
  *   dctms_model    a file's header in an arena of its own; session_open drops the header and keeps the open files
  *   dctms_plan     a compact copy of a plan in its own arena; counted, because sessions run on it after the caller freed it
  *   dctms_group    plans that live in one reservation; a plan that is opened alone is a group of one
+ *   dctms_graph    what the caller traced, and a record of his weights as of a model's tensors
+ *   dctms_runner   lies in its reservation, at the item "runner"
  *   dctms_session  lies in its group's reservation, at the item "session"
  *
  * Handles that come before a reservation are mapped by themselves. Nothing here calls malloc but dynamic.c, whose purpose it is.
@@ -62,6 +64,34 @@ struct dctms_tokenizer {
     uint64_t map_bytes;
     void *scratch;           /* a session's; NULL: mapped for the call */
     uint64_t scratch_bytes;
+};
+
+struct dctms_graph {
+    dct_arena arena;
+    dct_graph graph;
+    dct_model model;         /* its tensors are the weights: in the caller's memory, or in the files of `file` */
+    uint32_t cap_tensors;
+    const dctms_model *file; /* NULL: none of the weights is a file's */
+    char name[64];
+};
+
+/* An input of ids, and for how many there are rows. */
+typedef struct dct_ids_input {
+    dct_value_id value;
+    const int32_t *ids;
+    uint32_t n_rows;
+} dct_ids_input;
+
+struct dctms_runner {
+    dctms_plan *handle;      /* held */
+    const dct_phase *phase;
+    dct_arena keep;          /* the checked plan */
+    void *mapped;            /* the reservation, when it is ours to give back */
+    dct_bases bases;
+    dct_pool *pool;
+    dct_exec *exec;
+    uint32_t n_ids;
+    dct_ids_input ids[DCT_MAX_ENDS];
 };
 
 typedef struct dct_dynamic dct_dynamic;
@@ -135,6 +165,7 @@ dct_status dct_group_of_one(const dctms_plan *plan, dctms_group **out, dct_err *
 #define DCT_ITEM_POOL "worker pool"
 #define DCT_ITEM_EXEC "executor"
 #define DCT_ITEM_SESSION "session"
+#define DCT_ITEM_RUNNER "runner"
 
 enum { DCT_MAX_ITEMS = 24, DCT_MAIN_STACK = 512 * 1024 };
 typedef struct dct_items {
@@ -148,6 +179,9 @@ typedef struct dct_items {
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, uint32_t n_members, dct_arena *work,
                              dct_items *items, dct_err *err) DCT_MUST_CHECK;
 
+/* For the runner of a graph of one's own. */
+void dct_items_of_graph(const dct_graph *g, uint32_t threads, dct_items *items);
+
 /* The text of at most n_tokens tokens, when the longest has `longest` bytes; the buffer of an answer's text; and what a
  * conversation of n_tokens tokens may need. */
 uint64_t dct_longest_text(uint32_t n_tokens, uint32_t longest);
@@ -158,6 +192,22 @@ uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
 /* plan_api.c: what there is for a process whose M_max has so much for the kernel's own memory, if it takes the place of this
  * one. */
 void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out);
+
+/* plan_api.c: a handle of a plan that was just compiled, since `start_ns`: a copy without what the passes left in their arena. */
+dct_status dct_plan_hand_out(const dct_plan *compiled, const char *model_path, const dct_profile *profile, uint64_t start_ns,
+                             dct_arena *work, dctms_plan **out, dct_err *err) DCT_MUST_CHECK;
+
+/* How many threads a caller means. */
+dct_status dct_choose_threads(uint32_t wanted, uint32_t *threads, dct_err *err) DCT_MUST_CHECK;
+
+/* plan_api.c: what the defect means, before where it was found, unless the message says it already. */
+void dct_explain_defect(dct_defect code, dct_err *why);
+
+/* graph_api.c: the record of the graph's weights, ready for look-ups, and the plan checked against the graph. Tables and the
+ * verifier's work lie in `work`, the result in `keep`. */
+dct_status dct_graph_model(const dctms_graph *graph, dct_arena *work, dct_model **model, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_verify_graph(const dctms_graph *graph, const dct_plan *plan, const dct_model *model, dct_arena *work,
+                            dct_arena *keep, dct_checked_plan **checked, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 /* plan_api.c: traces anew, into `traces`, and verifies, each member of the family. The results lie in `keep`, one a member;
  * `traced` is the largest's; what the verifier needs for its work is dropped. */

@@ -75,17 +75,24 @@ static void add_persistent(const dctms_model *m, const dct_bounds *b, uint64_t t
     add(items, region, DCT_ITEM_CONVERSATION, dct_conversation_bytes(b->n_input, longest), false);
 }
 
-/* Each member of a family has an executor and a record. */
-static void add_runtime(const dct_bounds *b, uint32_t n_members, const dct_graph *g, dct_items *items) {
+/* Workers, and the executor and record of each member of a family. */
+static void add_machinery(uint32_t threads, uint32_t n_members, const dct_graph *g, dct_items *items) {
     const dct_region region = DCT_REGION_RUNTIME;
     uint64_t n_ops = 2 * ((uint64_t)g->n_ops + SPARE_OPS), n_values = 2 * ((uint64_t)g->n_values + SPARE_OPS);
     uint64_t record = n_ops * (sizeof(dct_op) + sizeof(dct_step) + 16) + n_values * (sizeof(dct_value) + sizeof(dct_place)) +
                       3 * g->n_weights * sizeof(dct_plan_weight) + 3 * g->n_caches * sizeof(dct_plan_cache);
-    add(items, region, DCT_ITEM_STACKS, (uint64_t)(b->threads - 1) * DCT_WORKER_STACK, false);
-    add(items, region, DCT_ITEM_POOL, dct_pool_bytes(b->threads), false);
+    add(items, region, DCT_ITEM_STACKS, (uint64_t)(threads - 1) * DCT_WORKER_STACK, false);
+    add(items, region, DCT_ITEM_POOL, dct_pool_bytes(threads), false);
     add(items, region, DCT_ITEM_EXEC, n_members * (n_ops * EXEC_A_OP + 4096), false);
-    add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
     add(items, region, DCT_ITEM_RECORD, n_members * (record + record / 4) + RECORD_FIXED, true);
+    items->kernel_bytes = KERNEL_FIXED + (uint64_t)threads * KERNEL_A_THREAD;
+    items->staging_bytes = dct_load_staging_bytes(g, threads);
+}
+
+static void add_runtime(const dct_bounds *b, uint32_t n_members, const dct_graph *g, dct_items *items) {
+    const dct_region region = DCT_REGION_RUNTIME;
+    add_machinery(b->threads, n_members, g, items);
+    add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
     add(items, region, "library heap", LIBRARY_HEAP, true);
     add(items, region, DCT_ITEM_PROGRAM, PROGRAM_BYTES, true);
     add(items, region, "main stack", DCT_MAIN_STACK, true);
@@ -105,7 +112,12 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, uint32_t
     add_persistent(m, b, token_bytes, longest, items);
     add_runtime(b, n_members, &g, items);
     items->text_scratch_bytes = text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
-    items->kernel_bytes = KERNEL_FIXED + (uint64_t)b->threads * KERNEL_A_THREAD;
-    items->staging_bytes = dct_load_staging_bytes(&g, b->threads);
     return DCT_OK;
+}
+
+/* Program, heap and main stack are the caller's and no business of the plan. */
+void dct_items_of_graph(const dct_graph *g, uint32_t threads, dct_items *items) {
+    memset(items, 0, sizeof *items);
+    add_machinery(threads, 1, g, items);
+    add(items, DCT_REGION_RUNTIME, DCT_ITEM_RUNNER, sizeof(dctms_runner), false);
 }

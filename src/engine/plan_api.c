@@ -31,11 +31,15 @@ static dct_status cache_type(const char *name, size_t cap, const char *which, ui
     return DCT_OK;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t threads_meant(uint32_t wanted) { return wanted != 0 ? wanted : dct_os_usable_cpus(NULL, NULL, 0); }
 
-static uint32_t choose_threads(const dctms_plan_params *p) {
-    return p->threads != 0 ? p->threads : dct_os_usable_cpus(NULL, NULL, 0);
+dct_status dct_choose_threads(uint32_t wanted, uint32_t *threads, dct_err *err) {
+    *threads = threads_meant(wanted);
+    if (*threads <= MAX_THREADS) return DCT_OK;
+    return dct_fail(err, DCT_USAGE, "%u threads are more than %d", *threads, MAX_THREADS);
 }
+
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Chunks that were left open; and the last of the context steps is the plan's context, with its chunk. */
 static dct_status take_steps(dctms_plan_params *p, dct_err *err) {
@@ -71,10 +75,10 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
     b->n_input = b->n_ctx - b->n_output;
     b->ubatch = min_u32(p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH, b->n_input);
     b->slots = 1;
-    b->threads = choose_threads(p);
-    if (b->threads > MAX_THREADS) return dct_fail(err, DCT_USAGE, "%u threads are more than %d", b->threads, MAX_THREADS);
     b->logits = p->logits == DCTMS_LOGITS_ALL ? DCT_LOGITS_ALL : DCT_LOGITS_LAST;
-    dct_status status = cache_type(p->type_k, sizeof p->type_k, "the K cache", m->hp.head_dim_k, &b->type_k, err);
+    dct_status status = dct_choose_threads(p->threads, &b->threads, err);
+    if (status != DCT_OK) return status;
+    status = cache_type(p->type_k, sizeof p->type_k, "the K cache", m->hp.head_dim_k, &b->type_k, err);
     if (status != DCT_OK) return status;
     return cache_type(p->type_v, sizeof p->type_v, "the V cache", m->hp.head_dim_v, &b->type_v, err);
 }
@@ -91,7 +95,7 @@ static dct_status choose_profile(const dctms_plan_params *p, dct_profile *out, d
     if (status != DCT_OK) return status;
     if (file.bytes > sizeof text) status = dct_fail(err, DCT_BAD_FILE, "too long for a cost profile");
     if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);
-    if (status == DCT_OK) status = dct_profile_parse(text, file.bytes, choose_threads(p), out, err);
+    if (status == DCT_OK) status = dct_profile_parse(text, file.bytes, threads_meant(p->threads), out, err);
     dct_file_close(&file);
     return status;
 }
@@ -214,13 +218,28 @@ static dct_status keep_compact(const dct_plan *compiled, dct_arena *work, dctms_
     return dct_plan_load(bytes, n, &plan->arena, &plan->plan, err);
 }
 
+dct_status dct_plan_hand_out(const dct_plan *compiled, const char *model_path, const dct_profile *profile, uint64_t start_ns,
+                             dct_arena *work, dctms_plan **out, dct_err *err) {
+    dctms_plan *plan;
+    dct_status status = new_plan(model_path, "", &plan, err);
+    if (status != DCT_OK) return status;
+    status = keep_compact(compiled, work, plan, err);
+    if (status != DCT_OK) {
+        dctms_plan_free(plan);
+        return status;
+    }
+    plan->compile_ms = (double)(dct_os_now_ns() - start_ns) * 1e-6;
+    plan->profile = *profile;
+    *out = plan;
+    return DCT_OK;
+}
+
 dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_params *params, dctms_plan **out, dctms_error *err) {
     dct_err why = {0};
     dct_request r = {.params = dctms_plan_default_params()};
     if (params != NULL) dct_take_params(&r.params, sizeof r.params, params, params->struct_bytes);
     dct_arena work;
     dct_plan *compiled = NULL;
-    dctms_plan *plan = NULL;
     uint64_t start = dct_os_now_ns();
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
@@ -230,17 +249,9 @@ dctms_status dctms_plan_compile(const dctms_model *model, const dctms_plan_param
     if (status != DCT_OK) return dct_give_of_file(status, r.params.cost_profile, &why, err);
     dct_arena_init(&work, 0);
     status = compile_plan(model, &r, &work, &compiled, &why);
-    if (status == DCT_OK) status = new_plan(model->model.path, "", &plan, &why);
-    if (status == DCT_OK) status = keep_compact(compiled, &work, plan, &why);
+    if (status == DCT_OK) status = dct_plan_hand_out(compiled, model->model.path, &r.profile, start, &work, out, &why);
     dct_arena_deinit(&work);
-    if (status != DCT_OK) {
-        dctms_plan_free(plan);
-        return dct_give_of_file(status, model->model.path, &why, err);
-    }
-    plan->compile_ms = (double)(dct_os_now_ns() - start) * 1e-6;
-    plan->profile = r.profile;
-    *out = plan;
-    return DCTMS_OK;
+    return dct_give_of_file(status, model->model.path, &why, err);
 }
 
 /* ---- files ---- */
@@ -291,6 +302,7 @@ static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_a
         *err = m->hparams_err;
         return m->hparams_status;
     }
+    if (dct_plan_is_graph(plan)) return dct_fail(err, DCT_BAD_FILE, "the plan is of a traced graph, not of a model");
     if (plan->fingerprint != m->model.fingerprint)
         return dct_fail(err, DCT_BAD_FILE, "the plan was made for another model (%s)", plan->model_name);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
@@ -325,8 +337,7 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     return status == DCT_OK ? verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err) : status;
 }
 
-/* What the defect means, before where it was found; unless the message says it already. */
-static void explain(dct_defect code, dct_err *why) {
+void dct_explain_defect(dct_defect code, dct_err *why) {
     const char *text = dct_defect_text(code);
     char where[sizeof why->message];
     if (strncmp(why->message, text, strlen(text)) == 0) return;
@@ -346,7 +357,7 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
         status = dct_verify_against(plan->plan, model, &work, &work, traced, checked, &code, &why);
     dct_arena_deinit(&work);
     if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
-    if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) explain(code, &why);
+    if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) dct_explain_defect(code, &why);
     return dct_give(status, &why, err);
 }
 
@@ -380,6 +391,7 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;
     case DCTMS_PLAN_SVG_DECODE: dct_plan_dump_svg(plan->plan, DCT_PHASE_DECODE, write, ctx); break;
+    case DCTMS_PLAN_SVG_GRAPH: dct_plan_dump_svg(plan->plan, DCT_PHASE_GRAPH, write, ctx); break;
     case DCTMS_PLAN_HTML: dct_plan_dump_html(plan->plan, write, ctx); break;
     case DCTMS_PLAN_PAPER: status = dct_report_paper(plan->plan, &facts, write, ctx, &why); break;
     }
@@ -442,6 +454,7 @@ void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     info->prompt_run_macs = chunk.macs_per_run;
     info->logical_tensors = plan->paper_tensors;
     info->physical_buffers = plan->paper_buffers;
+    info->reserve_bytes = plan->reserve_bytes;
     info->optimal = true;
     for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
 }

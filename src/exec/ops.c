@@ -8,6 +8,7 @@
  *   row by row          embed, norms, quant, rope: ranges of rows
  *   caches              ranges of rows that lie in one block of 16 positions, so pieces share no line of a block
  *   attention           (rows, KV head); its parts (row, KV head, part of 1,024 positions that any row sees)
+ *   experts             (expert, a few tiles): the rows that are routed to it, none for most
  *   elementwise         ranges of elements: rows lie close together
  */
 #include <string.h>
@@ -55,7 +56,7 @@ static const dct_value *value_out(const dct_op_run *run, uint32_t i) { return &r
 static bool has_in(const dct_op_run *run, uint32_t i) { return i < run->op->n_in && run->op->in[i] != DCT_NONE; }
 
 /* Rows of an op in this run: values behind LAST_ROW have one, whatever the run's n. */
-static uint32_t rows_of(const dct_op_run *run, const dct_value *v) { return min_u32(run->n, v->rows); }
+static uint32_t rows_of(const dct_op_run *run, const dct_value *v) { return dct_value_rows(v, run->n); }
 
 static float *row_f32(void *base, const dct_value *v, uint32_t row) { return (float *)base + (uint64_t)row * v->cols; }
 
@@ -245,10 +246,44 @@ static void rope_kv_row(const dct_op_run *run, uint32_t t) {
     store_row(run, 1, 2, 5, 6, t);
 }
 
-static uint32_t row_pieces(const dct_op_run *run) { return pieces_of(run, rows_of(run, value_in(run, 0)), 1); }
+static void layer_norm_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0);
+    run->kernels->layer_norm(row_f32(run->in[0], x, t), run->in[1], run->in[2], x->cols, run->op->p.eps,
+                             row_f32(run->out[0], x, t));
+}
+
+static void window_row(const dct_op_run *run, uint32_t t) {
+    const dct_op_params *p = &run->op->p;
+    const dct_value *x = value_in(run, 0);
+    float *to = row_f32(run->out[0], value_out(run, 0), t);
+    int64_t n_rows = rows_of(run, x), first = (int64_t)t * p->stride - p->pad;
+    for (int64_t from = first; from < first + p->width; from++, to += x->cols) {
+        if (from < 0 || from >= n_rows) memset(to, 0, x->cols * sizeof *to);
+        else memcpy(to, row_f32(run->in[0], x, (uint32_t)from), x->cols * sizeof *to);
+    }
+}
+
+static void route_row(const dct_op_run *run, uint32_t t) {
+    const dct_op_params *p = &run->op->p;
+    run->kernels->route(row_f32(run->in[0], value_in(run, 0), t), p->n_expert, p->n_used, p->renorm,
+                        (int32_t *)run->out[0] + (uint64_t)t * p->n_used, row_f32(run->out[1], value_out(run, 1), t));
+}
+
+static void mix_row(const dct_op_run *run, uint32_t t) {
+    const dct_value *x = value_in(run, 0), *w = value_in(run, 1);
+    run->kernels->mix(row_f32(run->in[0], x, t * w->cols), row_f32(run->in[1], w, t), w->cols, x->cols,
+                      row_f32(run->out[0], value_out(run, 0), t));
+}
+
+/* The value whose rows are dealt out: that of the result, for ops that turn rows into fewer. */
+static const dct_value *rows_dealt(const dct_op_run *run) {
+    return run->op->kind == DCT_OP_WINDOW || run->op->kind == DCT_OP_MIX ? value_out(run, 0) : value_in(run, 0);
+}
+
+static uint32_t row_pieces(const dct_op_run *run) { return pieces_of(run, rows_of(run, rows_dealt(run)), 1); }
 
 static void each_row(const dct_op_run *run, uint32_t piece, void (*row)(const dct_op_run *, uint32_t)) {
-    range rows = cut(rows_of(run, value_in(run, 0)), row_pieces(run), piece);
+    range rows = cut(rows_of(run, rows_dealt(run)), row_pieces(run), piece);
     for (uint32_t t = rows.begin; t < rows.end; t++) row(run, t);
 }
 
@@ -261,6 +296,21 @@ static void each_row_of_block(const dct_op_run *run, uint32_t piece, void (*row)
     begin = begin > run->pos0 ? begin - run->pos0 : 0;
     end = min_u32(end - run->pos0, run->n);
     for (uint32_t t = begin; t < end; t++) row(run, t);
+}
+
+/* K and V of a run's own rows: blocks of 16 of them. */
+static uint32_t kv_rows_pieces(const dct_op_run *run) { return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), KV_BLOCK); }
+
+static void kv_rows_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_op_params *p = &run->op->p;
+    uint32_t begin = piece * KV_BLOCK, end = min_u32(begin + KV_BLOCK, rows_of(run, value_in(run, 0)));
+    uint32_t positions = value_out(run, 0)->rows;
+    for (uint32_t t = begin; t < end; t++) {
+        run->kernels->store_k(DCT_TYPE_F32, row_f32(run->in[0], value_in(run, 0), t), p->n_head_kv, p->head_dim, positions, t,
+                              run->out[0]);
+        run->kernels->store_v(DCT_TYPE_F32, row_f32(run->in[1], value_in(run, 1), t), p->n_head_kv, p->head_dim_v, positions, t,
+                              run->out[1]);
+    }
 }
 
 /* ---- attention ---- */
@@ -298,6 +348,23 @@ static void attn_piece(const dct_op_run *run, uint32_t piece) {
     args.out_stride = value_out(run, 0)->cols;
     uint32_t begin = (attn_row_groups(run) - 1 - piece / args.n_head_kv) * DCT_ATTN_ROWS;
     run->kernels->attn(&args, piece % args.n_head_kv, begin, min_u32(begin + DCT_ATTN_ROWS, run->n));
+}
+
+static uint32_t attn_rows_pieces(const dct_op_run *run) {
+    return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), DCT_ATTN_ROWS) * run->op->p.n_head_kv;
+}
+
+static void attn_rows_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_op_params *p = &run->op->p;
+    const dct_value *q = value_in(run, 0), *k = value_in(run, 1);
+    dct_attn_args args = {
+        .q = run->in[0], .q_stride = q->cols, .k = run->in[1], .v = run->in[2], .type_k = DCT_TYPE_F32, .type_v = DCT_TYPE_F32,
+        .n_head = p->n_head, .n_head_kv = p->n_head_kv, .dk = p->head_dim, .dv = p->head_dim_v, .n_ctx = k->rows,
+        .n_seen = p->causal ? 0 : rows_of(run, k), .scale = p->scale, .out = run->out[0], .out_stride = value_out(run, 0)->cols,
+        .scratch = run->scratch,
+    };
+    uint32_t begin = piece / p->n_head_kv * DCT_ATTN_ROWS;
+    run->kernels->attn(&args, piece % p->n_head_kv, begin, min_u32(begin + DCT_ATTN_ROWS, rows_of(run, q)));
 }
 
 /* Parts that any row of the run sees: the first row looks back furthest, the last row stands last. */
@@ -349,7 +416,46 @@ static void attn_merge_piece(const dct_op_run *run, uint32_t piece) {
     run->kernels->attn_merge(&args, piece / splits, heads.begin, heads.end);
 }
 
+/* ---- experts ---- */
+
+/* Pieces of one expert. */
+static uint32_t expert_cuts(const dct_op_run *run) {
+    return (uint32_t)dct_div_up(value_out(run, 0)->cols / DCT_TILE_ROWS, PREFILL_TILES);
+}
+
+/* A few tiles of one expert, times every row that chose it; its weights are read when one did. */
+static void experts_piece(const dct_op_run *run, uint32_t piece) {
+    const dct_op_params *p = &run->op->p;
+    const dct_weight *w = weight_in(run, 2);
+    const dct_value *x = value_in(run, 0), *ids = value_in(run, 1);
+    uint32_t cuts = expert_cuts(run), m = value_out(run, 0)->cols, n_tiles = m / DCT_TILE_ROWS;
+    int32_t expert = (int32_t)(piece / cuts);
+    range tiles = cut(n_tiles, cuts, piece % cuts);
+    const int32_t *chosen = run->in[1];
+    uint64_t n_slots = (uint64_t)rows_of(run, ids) * p->n_used, tile_bytes = 0;
+    bool is_row_a_slot = x->row_mul != ids->row_mul;
+    if (!dct_layout_tile_bytes(w->type, w->n_cols, &tile_bytes)) return;
+    for (uint64_t slot = 0; slot < n_slots; slot++) {
+        if (chosen[slot] != expert) continue;
+        uint64_t row = is_row_a_slot ? slot : slot / p->n_used;
+        dct_linear_args args = {
+            .type = w->type, .m = m, .k = w->n_cols, .w = (const char *)run->in[2] + (uint64_t)expert * n_tiles * tile_bytes,
+            .x = (const char *)run->in[0] + row * dct_value_row_bytes(x), .x_stride = dct_value_row_bytes(x), .n = 1,
+            .y = (float *)run->out[0] + slot * m, .y_stride = m,
+        };
+        run->kernels->linear[w->type](&args, tiles.begin, tiles.end);
+    }
+}
+
 /* ---- elementwise ---- */
+
+/* An activation alone is a gated one of 1: the product with 1 is exact. */
+static void activate(const dct_op_run *run, const float *x, uint32_t n, float *out) {
+    enum { RUN = 256 };
+    float ones[RUN];
+    for (uint32_t i = 0; i < RUN; i++) ones[i] = 1.0f;
+    for (uint32_t i = 0; i < n; i += RUN) run->kernels->glu((int)run->op->p.act, x + i, ones, min_u32(n - i, RUN), out + i);
+}
 
 /* Rows times columns may pass 32 bits. */
 static uint64_t element_count(const dct_op_run *run) {
@@ -376,6 +482,8 @@ static void element_piece(const dct_op_run *run, uint32_t piece) {
     const float *a = (const float *)run->in[0] + begin, *b = has_in(run, 1) ? (const float *)run->in[1] + begin : NULL;
     float *out = (float *)run->out[0] + begin;
     if (run->op->kind == DCT_OP_ADD) run->kernels->add(a, b, n, out);
+    else if (run->op->kind == DCT_OP_MUL) run->kernels->mul(a, b, n, out);
+    else if (run->op->kind == DCT_OP_ACT) activate(run, a, n, out);
     else if (run->op->kind == DCT_OP_GLU) run->kernels->glu((int)run->op->p.act, a, b, n, out);
     else run->kernels->softcap(a, n, run->op->p.softcap, out);
 }
@@ -384,7 +492,8 @@ static void element_piece(const dct_op_run *run, uint32_t piece) {
 
 uint32_t dct_op_pieces(const dct_op_run *run) {
     switch (run->op->kind) {
-    case DCT_OP_EMBED: case DCT_OP_RMS_NORM: case DCT_OP_QUANT: case DCT_OP_ROPE: case DCT_OP_NORM_QUANT: return row_pieces(run);
+    case DCT_OP_EMBED: case DCT_OP_RMS_NORM: case DCT_OP_QUANT: case DCT_OP_ROPE: case DCT_OP_NORM_QUANT:
+    case DCT_OP_LAYER_NORM: case DCT_OP_WINDOW: case DCT_OP_ROUTE: case DCT_OP_MIX: return row_pieces(run);
     case DCT_OP_KV_STORE: case DCT_OP_ROPE_KV: return block_pieces(run);
     case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: return linear_pieces(run, tiles_of(weight_in(run, 1)));
     case DCT_OP_LINEAR_MULTI: return linear_pieces(run, multi_tiles(run));
@@ -392,7 +501,10 @@ uint32_t dct_op_pieces(const dct_op_run *run) {
     case DCT_OP_ATTN: return attn_row_groups(run) * run->op->p.n_head_kv;
     case DCT_OP_ATTN_PART: return run->n * run->op->p.n_head_kv * (parts_seen(run).end - parts_seen(run).begin);
     case DCT_OP_ATTN_MERGE: return run->n * merge_splits(run);
-    case DCT_OP_ADD: case DCT_OP_GLU: case DCT_OP_SOFTCAP: return element_pieces(run);
+    case DCT_OP_KV_ROWS: return kv_rows_pieces(run);
+    case DCT_OP_ATTN_ROWS: return attn_rows_pieces(run);
+    case DCT_OP_EXPERTS: return run->op->p.n_expert * expert_cuts(run);
+    case DCT_OP_ADD: case DCT_OP_MUL: case DCT_OP_GLU: case DCT_OP_ACT: case DCT_OP_SOFTCAP: return element_pieces(run);
     case DCT_OP_LAST_ROW: case DCT_OP_COUNT: break;
     }
     return 1;
@@ -414,7 +526,14 @@ void dct_op_piece(const dct_op_run *run, uint32_t piece) {
     case DCT_OP_ATTN: attn_piece(run, piece); break;
     case DCT_OP_ATTN_PART: attn_part_piece(run, piece); break;
     case DCT_OP_ATTN_MERGE: attn_merge_piece(run, piece); break;
-    case DCT_OP_ADD: case DCT_OP_GLU: case DCT_OP_SOFTCAP: element_piece(run, piece); break;
+    case DCT_OP_LAYER_NORM: each_row(run, piece, layer_norm_row); break;
+    case DCT_OP_WINDOW: each_row(run, piece, window_row); break;
+    case DCT_OP_KV_ROWS: kv_rows_piece(run, piece); break;
+    case DCT_OP_ATTN_ROWS: attn_rows_piece(run, piece); break;
+    case DCT_OP_ROUTE: each_row(run, piece, route_row); break;
+    case DCT_OP_EXPERTS: experts_piece(run, piece); break;
+    case DCT_OP_MIX: each_row(run, piece, mix_row); break;
+    case DCT_OP_ADD: case DCT_OP_MUL: case DCT_OP_GLU: case DCT_OP_ACT: case DCT_OP_SOFTCAP: element_piece(run, piece); break;
     case DCT_OP_LAST_ROW: {
         const dct_value *x = value_in(run, 0);
         memcpy(run->out[0], row_f32(run->in[0], x, run->n - 1), x->cols * sizeof(float));

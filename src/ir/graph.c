@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/size.h"
-#include "kernels/kernel.h"
+#include "kernels/kv.h"
 
 static const dct_op_info infos[DCT_OP_COUNT] = {
 #define DCT_IN(i) (1u << (i))
@@ -56,6 +56,7 @@ static void set_name(dct_value *v, const char *name, int32_t layer) {
 uint64_t dct_value_row_bytes(const dct_value *v) {
     switch (v->format) {
         case DCT_FMT_F32:
+        case DCT_FMT_KV_ROWS:
         case DCT_FMT_I32: return (uint64_t)v->cols * 4;
         case DCT_FMT_Q8: return dct_q8_row_bytes(v->cols);
         case DCT_FMT_BYTES: return v->cols;
@@ -79,6 +80,7 @@ static dct_value_id add_value(dct_graph *g, const char *name, int32_t layer, dct
     v->format = format;
     v->rows = rows;
     v->cols = cols;
+    v->row_mul = v->row_div = 1;
     v->layer = layer;
     v->producer = v->alias_of = v->ref = DCT_NONE;
     return g->n_values++;
@@ -241,13 +243,20 @@ static dct_op op_of_3(dct_op_kind kind, int32_t layer, dct_value_id a, dct_value
     return op;
 }
 
-/* Gives the op its output, a new intermediate value, and appends it. */
-static dct_value_id finish(dct_graph *g, dct_op *op, const char *name, dct_format format, uint32_t rows, uint32_t cols) {
+/* A new intermediate value as the op's next output. It has its rows when input 0 has its own. */
+static dct_value_id add_output(dct_graph *g, dct_op *op, const char *name, dct_format format, uint32_t rows, uint32_t cols) {
     dct_value_id out = dct_graph_value(g, name, op->layer, DCT_KIND_INTERMEDIATE, format, rows, cols);
     if (out == DCT_NONE) return DCT_NONE;
-    op->n_out = 1;
-    op->out[0] = out;
-    return dct_graph_op(g, op) == DCT_NONE ? DCT_NONE : out;
+    g->values[out].row_mul = g->values[op->in[0]].row_mul;
+    g->values[out].row_div = g->values[op->in[0]].row_div;
+    op->out[op->n_out++] = out;
+    return out;
+}
+
+/* Gives the op its only output and appends it. */
+static dct_value_id finish(dct_graph *g, dct_op *op, const char *name, dct_format format, uint32_t rows, uint32_t cols) {
+    dct_value_id out = add_output(g, op, name, format, rows, cols);
+    return out == DCT_NONE || dct_graph_op(g, op) == DCT_NONE ? DCT_NONE : out;
 }
 
 /* As finish, with the shape of value `like`. */
@@ -278,6 +287,14 @@ dct_value_id dct_trace_rms_norm(dct_graph *g, dct_value_id x, dct_value_id w, fl
     return finish_like(g, &op, name, DCT_FMT_F32, x);
 }
 
+/* The name of value `of`, with more behind it. */
+static void set_derived_name(dct_graph *g, dct_value_id id, dct_value_id of, const char *more) {
+    char name[DCT_NAME_BYTES + 8];
+    if (id == DCT_NONE || of == DCT_NONE) return;
+    snprintf(name, sizeof name, "%s.%s", g->values[of].name, more);
+    set_name(&g->values[id], name, -1);
+}
+
 /* The quantised form of x: the QUANT that was traced before, or a new one. It can only stand behind x's producer. */
 static dct_value_id quantised(dct_graph *g, dct_value_id x, int32_t layer) {
     dct_op_id producer = g->values[x].producer;
@@ -285,11 +302,9 @@ static dct_value_id quantised(dct_graph *g, dct_value_id x, int32_t layer) {
         const dct_op *op = &g->ops[i - 1];
         if (op->kind == DCT_OP_QUANT && op->in[0] == x) return op->out[0];
     }
-    char name[DCT_NAME_BYTES + 8];
-    snprintf(name, sizeof name, "%s.q8", g->values[x].name);
     dct_op op = op_of_1(DCT_OP_QUANT, layer, x);
     dct_value_id q = finish_like(g, &op, "", DCT_FMT_Q8, x);
-    if (q != DCT_NONE) set_name(&g->values[q], name, -1);
+    set_derived_name(g, q, x, "q8");
     return q;
 }
 
@@ -372,11 +387,127 @@ dct_value_id dct_trace_softcap(dct_graph *g, dct_value_id x, float cap, const ch
     return finish_like(g, &op, name, DCT_FMT_F32, x);
 }
 
+/* ---- tracing what only graphs of one's own use ---- */
+
+dct_value_id dct_trace_layer_norm(dct_graph *g, dct_value_id x, dct_value_id w, dct_value_id b, float eps, const char *name) {
+    if (!ready(g, x, w) || !ready(g, x, b)) return DCT_NONE;
+    dct_op op = op_of_3(DCT_OP_LAYER_NORM, -1, x, w, b);
+    op.p.eps = eps;
+    return finish_like(g, &op, name, DCT_FMT_F32, x);
+}
+
+dct_value_id dct_trace_act(dct_graph *g, dct_value_id x, dct_act act, const char *name) {
+    if (!ready(g, x, x)) return DCT_NONE;
+    dct_op op = op_of_1(DCT_OP_ACT, -1, x);
+    op.p.act = act;
+    return finish_like(g, &op, name, DCT_FMT_F32, x);
+}
+
+dct_value_id dct_trace_mul(dct_graph *g, dct_value_id a, dct_value_id b, const char *name) {
+    if (!ready(g, a, b)) return DCT_NONE;
+    dct_op op = op_of_2(DCT_OP_MUL, -1, a, b);
+    return finish_like(g, &op, name, DCT_FMT_F32, a);
+}
+
+/* A product of two counts as columns or rows of a value; a graph that failed when it is more than they hold. */
+static bool count_of(dct_graph *g, uint32_t a, uint32_t b, const char *name, uint32_t *out) {
+    uint64_t n = (uint64_t)a * b;
+    *out = (uint32_t)n;
+    if (n <= UINT32_MAX) return true;
+    g->status = dct_fail(&g->err, DCT_NO_FIT, "value '%s' of %u x %u is larger than any memory", name, a, b);
+    return false;
+}
+
+dct_value_id dct_trace_window(dct_graph *g, dct_value_id x, uint32_t width, uint32_t stride, uint32_t pad, const char *name) {
+    uint32_t cols, row_div;
+    if (!ready(g, x, x) || !count_of(g, g->values[x].cols, width, name, &cols)) return DCT_NONE;
+    dct_op op = op_of_1(DCT_OP_WINDOW, -1, x);
+    op.p.width = width;
+    op.p.stride = stride;
+    op.p.pad = pad;
+    if (stride == 0) stride = 1; /* which the check of the op refuses */
+    if (!count_of(g, g->values[x].row_div, stride, name, &row_div)) return DCT_NONE;
+    dct_value_id out = finish(g, &op, name, DCT_FMT_F32, (uint32_t)dct_div_up(g->values[x].rows, stride), cols);
+    if (out != DCT_NONE) g->values[out].row_div = row_div;
+    return out;
+}
+
+dct_value_id dct_trace_attn_rows(dct_graph *g, dct_value_id q, dct_value_id k, dct_value_id v, const dct_op_params *p,
+                                 const char *name) {
+    if (!ready(g, q, k) || !ready(g, q, v)) return DCT_NONE;
+    uint32_t cols, positions = (uint32_t)dct_kv_round(g->values[k].rows);
+    if (!count_of(g, p->n_head, p->head_dim_v, name, &cols)) return DCT_NONE;
+    dct_op lay = op_of_2(DCT_OP_KV_ROWS, -1, k, v);
+    lay.p = *p;
+    dct_value_id k_rows = add_output(g, &lay, "", DCT_FMT_KV_ROWS, positions, g->values[k].cols);
+    dct_value_id v_rows = add_output(g, &lay, "", DCT_FMT_KV_ROWS, positions, g->values[v].cols);
+    set_derived_name(g, k_rows, k, "laid");
+    set_derived_name(g, v_rows, v, "laid");
+    if (k_rows == DCT_NONE || v_rows == DCT_NONE || dct_graph_op(g, &lay) == DCT_NONE) return DCT_NONE;
+    dct_op op = op_of_3(DCT_OP_ATTN_ROWS, -1, q, k_rows, v_rows);
+    op.p = *p;
+    return finish(g, &op, name, DCT_FMT_F32, g->values[q].rows, cols);
+}
+
+void dct_trace_route(dct_graph *g, dct_value_id scores, uint32_t n_used, bool renorm, const char *name, dct_value_id *ids,
+                     dct_value_id *weights) {
+    *ids = *weights = DCT_NONE;
+    if (!ready(g, scores, scores)) return;
+    dct_op op = op_of_1(DCT_OP_ROUTE, -1, scores);
+    op.p.n_expert = g->values[scores].cols;
+    op.p.n_used = n_used;
+    op.p.renorm = renorm;
+    uint32_t rows = g->values[scores].rows;
+    dct_value_id chosen = add_output(g, &op, "", DCT_FMT_I32, rows, n_used);
+    dct_value_id share = add_output(g, &op, name, DCT_FMT_F32, rows, n_used);
+    set_derived_name(g, chosen, share, "ids");
+    if (chosen == DCT_NONE || share == DCT_NONE || dct_graph_op(g, &op) == DCT_NONE) return;
+    *ids = chosen;
+    *weights = share;
+}
+
+dct_value_id dct_trace_experts(dct_graph *g, dct_value_id x, dct_value_id ids, dct_value_id w, const char *name) {
+    if (!ready(g, x, ids) || !ready(g, x, w)) return DCT_NONE;
+    const dct_value *weight = &g->values[w];
+    dct_op_id route = g->values[ids].producer;
+    if (weight->kind != DCT_KIND_WEIGHT || weight->format != DCT_FMT_WEIGHT || route == DCT_NONE ||
+        g->ops[route].kind != DCT_OP_ROUTE) {
+        g->status = dct_fail(&g->err, DCT_BUG, "experts '%s': '%s' is no matrix, or '%s' says of no rows where they go", name,
+                             weight->name, g->values[ids].name);
+        return DCT_NONE;
+    }
+    const dct_op_params p = g->ops[route].p;
+    uint32_t rows, row_mul, cols = weight->rows / p.n_expert;
+    if (!dct_dtype_is_float(g->weights[weight->ref].type)) x = quantised(g, x, -1);
+    if (x == DCT_NONE || !count_of(g, g->values[ids].rows, p.n_used, name, &rows) ||
+        !count_of(g, g->values[ids].row_mul, p.n_used, name, &row_mul))
+        return DCT_NONE;
+    dct_op op = op_of_3(DCT_OP_EXPERTS, -1, x, ids, w);
+    op.p.n_expert = p.n_expert;
+    op.p.n_used = p.n_used;
+    dct_value_id out = finish(g, &op, name, DCT_FMT_F32, rows, cols);
+    if (out == DCT_NONE) return DCT_NONE;
+    g->values[out].row_mul = row_mul;
+    g->values[out].row_div = g->values[ids].row_div;
+    return out;
+}
+
+dct_value_id dct_trace_mix(dct_graph *g, dct_value_id x, dct_value_id w, const char *name) {
+    if (!ready(g, x, w)) return DCT_NONE;
+    dct_op op = op_of_2(DCT_OP_MIX, -1, x, w);
+    op.p.group = g->values[w].cols;
+    dct_value_id out = finish(g, &op, name, DCT_FMT_F32, g->values[w].rows, g->values[x].cols);
+    if (out == DCT_NONE) return DCT_NONE;
+    g->values[out].row_mul = g->values[w].row_mul;
+    return out;
+}
+
 /* ---- what an op needs ---- */
 
 uint64_t dct_op_scratch_bytes(const dct_graph *g, const dct_op *op) {
     switch (op->kind) {
         case DCT_OP_ATTN:
+        case DCT_OP_ATTN_ROWS:
         case DCT_OP_ATTN_PART: return dct_attn_scratch_bytes(op->p.n_head, op->p.n_head_kv, op->p.head_dim, op->p.head_dim_v);
         case DCT_OP_LINEAR_GLU: {
             uint32_t rows = g->values[op->in[0]].rows;

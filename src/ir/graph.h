@@ -18,7 +18,10 @@ typedef uint32_t dct_op_id;
 #define DCT_NONE UINT32_MAX
 
 /* What a graph is traced for, and of which rows it gives the logits. */
-typedef enum dct_phase_kind { DCT_PHASE_PREFILL, DCT_PHASE_DECODE } dct_phase_kind;
+typedef enum dct_phase_kind {
+    DCT_PHASE_PREFILL, DCT_PHASE_DECODE,
+    DCT_PHASE_GRAPH /* a graph of one's own: inputs and outputs by name, and no other phase beside it */
+} dct_phase_kind;
 typedef enum dct_logits_mode { DCT_LOGITS_LAST, DCT_LOGITS_ALL, DCT_LOGITS_NONE } dct_logits_mode;
 
 typedef enum dct_kind {
@@ -32,6 +35,7 @@ typedef enum dct_format {
     DCT_FMT_Q8,     /* rows of quantised activations: dct_q8_row_bytes(cols) each (kernels/kernel.h) */
     DCT_FMT_WEIGHT, /* packed tiles of weight `weight_id` (kernels/layout.h) */
     DCT_FMT_KV,     /* a cache: dct_kv_bytes (kernels/kernel.h) */
+    DCT_FMT_KV_ROWS, /* K or V of a run's rows: laid out as an f32 cache of `rows` positions, a multiple of 16 */
     DCT_FMT_BYTES   /* scratch: an intermediate that no op makes or reads; a row a worker, `cols` bytes each */
 } dct_format;
 
@@ -44,7 +48,7 @@ typedef enum dct_op_kind {
 
 enum { DCT_OP_MAX_IN = 9, DCT_OP_MAX_OUT = 3, DCT_NAME_BYTES = 48 };
 
-typedef enum dct_act { DCT_ACT_SILU, DCT_ACT_GELU_TANH } dct_act;
+typedef enum dct_act { DCT_ACT_SILU, DCT_ACT_GELU_TANH, DCT_ACT_SIGMOID } dct_act;
 typedef enum dct_rope_style {
     DCT_ROPE_NORM, DCT_ROPE_NEOX, DCT_ROPE_MROPE
 } dct_rope_style; /* pairs (2i,2i+1) | (i,i+n/2) | NEOX with sections */
@@ -83,6 +87,7 @@ typedef struct dct_value {
     dct_kind kind;
     dct_format format;
     uint32_t rows, cols;    /* rows: the phase's bound R, or fixed */
+    uint32_t row_mul, row_div; /* a run of n rows has row_mul * ceil(n / row_div) of it, and never more than `rows` */
     uint64_t bytes;         /* rows x row bytes, rounded up to 64 */
     dct_op_id producer;     /* DCT_NONE for weights, caches, inputs, tables */
     dct_value_id alias_of;  /* takes the bytes of this value (in place); DCT_NONE otherwise */
@@ -92,13 +97,17 @@ typedef struct dct_value {
 
 typedef struct dct_op_params {
     float scale;      /* EMBED, ATTN* */
-    float eps;        /* RMS_NORM, NORM_QUANT, ROPE_KV (head norms) */
+    float eps;        /* RMS_NORM, LAYER_NORM, NORM_QUANT, ROPE_KV (head norms) */
     float softcap;    /* ATTN*, SOFTCAP; 0 = none */
-    uint32_t group;   /* RMS_NORM: elements a group */
+    uint32_t group;   /* RMS_NORM: elements a group; MIX: rows that are summed */
     uint32_t n_head, n_head_kv, head_dim, head_dim_v; /* ROPE uses n_head; ATTN*, KV_STORE, ROPE_KV all */
     uint32_t n_rot;
     uint32_t window;  /* 0 = none; else row at position p sees p-window+1 .. p */
     uint32_t n_part;  /* ATTN_PART, ATTN_MERGE */
+    uint32_t width, stride, pad; /* WINDOW */
+    uint32_t n_expert, n_used;   /* ROUTE, EXPERTS */
+    bool causal;      /* ATTN_ROWS */
+    bool renorm;      /* ROUTE */
     dct_act act;
     dct_rope_style rope_style;
     int32_t sections[4];
@@ -127,7 +136,8 @@ typedef struct dct_graph {
     dct_cache *caches;
     uint32_t n_tables, cap_tables;
     dct_rope_table *tables;
-    dct_value_id ids, pos, logits; /* the two inputs and the output */
+    dct_value_id ids, pos, logits; /* the two inputs and the output; a graph of one's own has no ids, no logits, and pos only if
+                                      it rotates */
     dct_status status;      /* the first failure sticks: trace calls may be chained and checked once */
     dct_err err;
 } dct_graph;
@@ -186,9 +196,39 @@ dct_value_id dct_trace_add(dct_graph *g, dct_value_id a, dct_value_id b, int32_t
 dct_value_id dct_trace_last_row(dct_graph *g, dct_value_id x, const char *name);
 dct_value_id dct_trace_softcap(dct_graph *g, dct_value_id x, float cap, const char *name);
 
+/* What graphs of one's own trace besides. */
+dct_value_id dct_trace_layer_norm(dct_graph *g, dct_value_id x, dct_value_id w, dct_value_id b, float eps, const char *name);
+dct_value_id dct_trace_act(dct_graph *g, dct_value_id x, dct_act act, const char *name);
+dct_value_id dct_trace_mul(dct_graph *g, dct_value_id a, dct_value_id b, const char *name);
+dct_value_id dct_trace_window(dct_graph *g, dct_value_id x, uint32_t width, uint32_t stride, uint32_t pad, const char *name);
+/* KV_ROWS and ATTN_ROWS: p gives heads, scale, causal. */
+dct_value_id dct_trace_attn_rows(dct_graph *g, dct_value_id q, dct_value_id k, dct_value_id v, const dct_op_params *p,
+                                 const char *name);
+void dct_trace_route(dct_graph *g, dct_value_id scores, uint32_t n_used, bool renorm, const char *name, dct_value_id *ids,
+                     dct_value_id *weights);
+dct_value_id dct_trace_experts(dct_graph *g, dct_value_id x, dct_value_id ids, dct_value_id w, const char *name);
+dct_value_id dct_trace_mix(dct_graph *g, dct_value_id x, dct_value_id w, const char *name);
+
+/* The last op alone: what dct_graph_check asks of inputs, outputs and shapes. */
+dct_status dct_graph_check_last(const dct_graph *g, dct_err *err) DCT_MUST_CHECK;
+
 /* Checks every op: count of inputs and outputs, formats, shapes, order (each value is defined before it is read, produced
  * once), aliases allowed by ops.def. DCT_BUG or DCT_BAD_FILE with the op's name. */
 dct_status dct_graph_check(const dct_graph *g, dct_err *err) DCT_MUST_CHECK;
+
+/* An input or output of a graph of one's own: found by its name. */
+static inline bool dct_value_is_end(const dct_graph *g, dct_value_id id) {
+    return (g->values[id].kind == DCT_KIND_INPUT || g->values[id].kind == DCT_KIND_OUTPUT) && id != g->ids && id != g->pos &&
+           id != g->logits;
+}
+
+enum { DCT_MAX_ENDS = 64 };
+
+/* Rows that a run of n has of a value. */
+static inline uint32_t dct_value_rows(const dct_value *v, uint32_t n) {
+    uint64_t rows = (uint64_t)v->row_mul * (((uint64_t)n + v->row_div - 1) / v->row_div);
+    return rows < v->rows ? (uint32_t)rows : v->rows;
+}
 
 /* Bytes of one row of a value; 0 for formats without rows. */
 uint64_t dct_value_row_bytes(const dct_value *v);

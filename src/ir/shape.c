@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "ir/graph.h"
-#include "kernels/kernel.h"
+#include "ir/check.h"
+#include "kernels/kv.h"
 
 /* Where a value is read last and where, as an input, it is written first; DCT_NONE where never. */
 typedef struct use {
@@ -30,14 +30,11 @@ DCT_PRINTF(2, 3) static dct_status refuse(const subject *s, const char *format, 
     va_end(args);
     if (n < 0) text[0] = '\0';
     const char *kind = (uint32_t)s->op->kind < DCT_OP_COUNT ? dct_op_info_of(s->op->kind)->name : "?";
+    dct_value_id out = s->op->n_out > 0 ? s->op->out[0] : DCT_NONE;
+    if (s->op->layer < 0 && out < s->g->n_values)
+        return dct_fail(s->err, DCT_BUG, "op %u (%s '%s'): %s", s->id, kind, s->g->values[out].name, text);
     return dct_fail(s->err, DCT_BUG, "op %u (%s, layer %d): %s", s->id, kind, s->op->layer, text);
 }
-
-#define TRY(call)                                     \
-    do {                                              \
-        dct_status try_status = (call);               \
-        if (try_status != DCT_OK) return try_status;  \
-    } while (0)
 
 /* ---- what an input or output must be; the generic pass has checked that ids are in range ---- */
 
@@ -108,7 +105,7 @@ static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_ca
 /* Ops that speak of the run's n rows at pos0 (caches, the last row) must be given as many as the phase has: n is at most that. */
 static dct_status in_all_rows(const subject *s, uint32_t i, const dct_value **v) {
     TRY(in_any(s, i, DCT_FMT_F32, v));
-    if ((*v)->rows != s->g->rows)
+    if ((*v)->rows != s->g->rows || (*v)->row_mul != 1 || (*v)->row_div != 1)
         return refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
     return DCT_OK;
 }
@@ -121,6 +118,7 @@ static dct_status check_embed(const subject *s) {
     TRY(in_any(s, 0, DCT_FMT_I32, &ids));
     TRY(in_matrix(s, 1, &w));
     TRY(in_is(s, 0, DCT_FMT_I32, s->g->rows, 1));
+    if (ids->kind != DCT_KIND_INPUT) return refuse(s, "'%s' is no input: nobody sees to it that its ids have rows", ids->name);
     return out_is(s, 0, DCT_FMT_F32, ids->rows, w->n_cols);
 }
 
@@ -185,7 +183,7 @@ static dct_status check_linear_glu(const subject *s) {
     TRY(check_factor(s, 1, &gate, &rows));
     TRY(check_factor(s, 2, &up, &rows));
     if (gate->n_rows != up->n_rows) return refuse(s, "gate has %u rows, up has %u", gate->n_rows, up->n_rows);
-    if (s->op->p.act > DCT_ACT_GELU_TANH) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    if (s->op->p.act > DCT_ACT_SIGMOID) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
     return out_is(s, 0, DCT_FMT_F32, rows, gate->n_rows);
 }
 
@@ -286,12 +284,12 @@ static dct_status check_attn_merge(const subject *s) {
     return out_is(s, 0, DCT_FMT_F32, parts->rows, (uint64_t)p->n_head * p->head_dim_v);
 }
 
-/* GLU and ADD: two of one shape make a third. */
+/* GLU, ADD and MUL: two of one shape make a third. */
 static dct_status check_pair(const subject *s) {
     const dct_value *a;
     TRY(in_any(s, 0, DCT_FMT_F32, &a));
     TRY(in_is(s, 1, DCT_FMT_F32, a->rows, a->cols));
-    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_GELU_TANH)
+    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_SIGMOID)
         return refuse(s, "activation %d is unknown", (int)s->op->p.act);
     return out_is(s, 0, DCT_FMT_F32, a->rows, a->cols);
 }
@@ -307,6 +305,124 @@ static dct_status check_softcap(const subject *s) {
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     if (!(s->op->p.softcap > 0)) return refuse(s, "cap %g is not positive", (double)s->op->p.softcap);
     return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
+}
+
+/* ---- ops that only graphs of one's own use ---- */
+
+static dct_status check_layer_norm(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    TRY(in_vector(s, 1, x->cols));
+    TRY(in_vector(s, 2, x->cols));
+    return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
+}
+
+static dct_status check_act(const subject *s) {
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    if (s->op->p.act > DCT_ACT_SIGMOID) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
+}
+
+/* Rows for experts stand beside one another by chance of the routing: they are no sequence to slide a window over. */
+static dct_status check_window(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *x;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    if (p->width == 0 || p->stride == 0 || p->pad >= p->width)
+        return refuse(s, "width %u, stride %u, pad %u make no window", p->width, p->stride, p->pad);
+    if (x->row_mul != 1) return refuse(s, "'%s' has %u rows for one: no sequence", x->name, x->row_mul);
+    TRY(out_is(s, 0, DCT_FMT_F32, dct_div_up(x->rows, p->stride), (uint64_t)x->cols * p->width));
+    const dct_value *out = &s->g->values[s->op->out[0]];
+    if (out->row_mul == 1 && out->row_div == (uint64_t)x->row_div * p->stride) return DCT_OK;
+    return refuse(s, "output '%s' has %u of %u rows of a run", out->name, out->row_mul, out->row_div);
+}
+
+static dct_status check_kv_rows(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *k;
+    TRY(check_heads(s));
+    TRY(in_any(s, 0, DCT_FMT_F32, &k));
+    TRY(in_is(s, 0, DCT_FMT_F32, k->rows, (uint64_t)p->n_head_kv * p->head_dim));
+    TRY(in_is(s, 1, DCT_FMT_F32, k->rows, (uint64_t)p->n_head_kv * p->head_dim_v));
+    TRY(out_is(s, 0, DCT_FMT_KV_ROWS, dct_kv_round(k->rows), (uint64_t)p->n_head_kv * p->head_dim));
+    return out_is(s, 1, DCT_FMT_KV_ROWS, dct_kv_round(k->rows), (uint64_t)p->n_head_kv * p->head_dim_v);
+}
+
+/* K and V of one KV_ROWS, so that they have the same rows in every run; q may have others, unless it looks back from its own. */
+static dct_status check_attn_rows(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *q, *k, *v;
+    TRY(check_heads(s));
+    TRY(in_any(s, 0, DCT_FMT_F32, &q));
+    TRY(in_any(s, 1, DCT_FMT_KV_ROWS, &k));
+    TRY(in_any(s, 2, DCT_FMT_KV_ROWS, &v));
+    if (k->producer != v->producer || k == v) return refuse(s, "'%s' and '%s' do not belong together", k->name, v->name);
+    TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
+    TRY(in_is(s, 1, DCT_FMT_KV_ROWS, k->rows, (uint64_t)p->n_head_kv * p->head_dim));
+    TRY(in_is(s, 2, DCT_FMT_KV_ROWS, k->rows, (uint64_t)p->n_head_kv * p->head_dim_v));
+    if (p->causal && (dct_kv_round(q->rows) != k->rows || q->row_mul != k->row_mul || q->row_div != k->row_div))
+        return refuse(s, "causal, but '%s' has other rows than the keys", q->name);
+    return out_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim_v);
+}
+
+static dct_status check_route(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *scores;
+    TRY(in_any(s, 0, DCT_FMT_F32, &scores));
+    if (p->n_used == 0 || p->n_used > p->n_expert) return refuse(s, "%u of %u experts", p->n_used, p->n_expert);
+    TRY(in_is(s, 0, DCT_FMT_F32, scores->rows, p->n_expert));
+    TRY(out_is(s, 0, DCT_FMT_I32, scores->rows, p->n_used));
+    return out_is(s, 1, DCT_FMT_F32, scores->rows, p->n_used);
+}
+
+/* The ids come from ROUTE for as many experts, so that none lies outside W whatever the data. */
+static dct_status check_routed(const subject *s, uint32_t i, const dct_value **ids) {
+    const dct_op_params *p = &s->op->p;
+    TRY(in_any(s, i, DCT_FMT_I32, ids));
+    const dct_op *route = (*ids)->producer < s->g->n_ops ? &s->g->ops[(*ids)->producer] : NULL;
+    if (route == NULL || route->kind != DCT_OP_ROUTE || route->p.n_expert != p->n_expert || route->p.n_used != p->n_used)
+        return refuse(s, "input %u '%s' does not choose %u of %u experts", i, (*ids)->name, p->n_used, p->n_expert);
+    return in_is(s, i, DCT_FMT_I32, (*ids)->rows, p->n_used);
+}
+
+/* A row for each choice of a row, in every run. */
+static bool is_row_a_choice(const dct_value *x, const dct_value *ids, uint32_t n_used) {
+    return x->rows == (uint64_t)ids->rows * n_used && x->row_mul == (uint64_t)ids->row_mul * n_used && x->row_div == ids->row_div;
+}
+
+static dct_status check_experts(const subject *s) {
+    const dct_op_params *p = &s->op->p;
+    const dct_value *ids, *x;
+    const dct_weight *w;
+    uint32_t rows;
+    TRY(check_routed(s, 1, &ids));
+    TRY(check_factor(s, 2, &w, &rows));
+    x = &s->g->values[s->op->in[0]];
+    bool is_row_each = x->rows == ids->rows && x->row_mul == ids->row_mul && x->row_div == ids->row_div;
+    if (!is_row_each && !is_row_a_choice(x, ids, p->n_used))
+        return refuse(s, "'%s' of %u rows has neither a row for each of the %u rows routed nor one for each of their choices",
+                      x->name, x->rows, ids->rows);
+    if (w->n_rows % ((uint64_t)p->n_expert * DCT_TILE_ROWS) != 0)
+        return refuse(s, "%u rows of '%s' are not %u experts of whole tiles of %d rows", w->n_rows, w->tensor, p->n_expert,
+                      DCT_TILE_ROWS);
+    TRY(out_is(s, 0, DCT_FMT_F32, (uint64_t)ids->rows * p->n_used, w->n_rows / p->n_expert));
+    const dct_value *out = &s->g->values[s->op->out[0]];
+    return is_row_a_choice(out, ids, p->n_used) ? DCT_OK : refuse(s, "output '%s' has other rows in a run", out->name);
+}
+
+static dct_status check_mix(const subject *s) {
+    const dct_value *x = NULL, *w = NULL;
+    TRY(in_any(s, 0, DCT_FMT_F32, &x));
+    TRY(in_any(s, 1, DCT_FMT_F32, &w));
+    if (s->op->p.group == 0 || !is_row_a_choice(x, w, s->op->p.group))
+        return refuse(s, "'%s' of %u rows is not %u rows for each of the %u of '%s'", x->name, x->rows, s->op->p.group, w->rows,
+                      w->name);
+    TRY(in_is(s, 1, DCT_FMT_F32, w->rows, s->op->p.group));
+    TRY(out_is(s, 0, DCT_FMT_F32, w->rows, x->cols));
+    const dct_value *out = &s->g->values[s->op->out[0]];
+    if (out->row_mul == w->row_mul && out->row_div == w->row_div) return DCT_OK;
+    return refuse(s, "output '%s' has other rows in a run", out->name);
 }
 
 static dct_status check_shapes(const subject *s) {
@@ -326,15 +442,41 @@ static dct_status check_shapes(const subject *s) {
         case DCT_OP_ATTN_PART: return check_attn(s);
         case DCT_OP_ATTN_MERGE: return check_attn_merge(s);
         case DCT_OP_GLU:
+        case DCT_OP_MUL:
         case DCT_OP_ADD: return check_pair(s);
         case DCT_OP_LAST_ROW: return check_last_row(s);
         case DCT_OP_SOFTCAP: return check_softcap(s);
+        case DCT_OP_LAYER_NORM: return check_layer_norm(s);
+        case DCT_OP_ACT: return check_act(s);
+        case DCT_OP_WINDOW: return check_window(s);
+        case DCT_OP_KV_ROWS: return check_kv_rows(s);
+        case DCT_OP_ATTN_ROWS: return check_attn_rows(s);
+        case DCT_OP_ROUTE: return check_route(s);
+        case DCT_OP_EXPERTS: return check_experts(s);
+        case DCT_OP_MIX: return check_mix(s);
         case DCT_OP_COUNT: break;
     }
     return refuse(s, "unknown kind %d", (int)s->op->kind);
 }
 
 /* ---- what holds for ops of every kind ---- */
+
+/* Values of one op have the rows of one another not at the bound alone but in a run of any length; ops that turn rows into others
+ * were asked above. */
+static dct_status check_run_rows(const subject *s) {
+    const dct_op *op = s->op;
+    if (op->kind == DCT_OP_WINDOW || op->kind == DCT_OP_EXPERTS || op->kind == DCT_OP_MIX) return DCT_OK;
+    const dct_value *first = &s->g->values[op->in[0]];
+    for (uint32_t i = 1; i < op->n_in + op->n_out; i++) {
+        dct_value_id id = i < op->n_in ? op->in[i] : op->out[i - op->n_in];
+        if (id == DCT_NONE || (op->kind == DCT_OP_ATTN_ROWS && i < op->n_in)) continue;
+        const dct_value *v = &s->g->values[id];
+        bool has_rows = v->kind != DCT_KIND_WEIGHT && v->kind != DCT_KIND_KV && v->kind != DCT_KIND_PERSISTENT;
+        if (has_rows && (v->row_mul != first->row_mul || v->row_div != first->row_div))
+            return refuse(s, "'%s' has other rows in a run than '%s'", v->name, first->name);
+    }
+    return DCT_OK;
+}
 
 /* Counts, ids, and that each input was defined before and each output here. */
 static dct_status check_wiring(const subject *s) {
@@ -418,6 +560,7 @@ static dct_status check_caches_stored(const subject *s) {
 
 static dct_status check_op(const subject *s) {
     TRY(check_shapes(s));
+    TRY(check_run_rows(s));
     TRY(check_written_inputs(s));
     TRY(check_caches_stored(s));
     for (uint32_t i = 0; i < s->op->n_out; i++) {
@@ -426,103 +569,7 @@ static dct_status check_op(const subject *s) {
     return DCT_OK;
 }
 
-/* ---- values ---- */
-
-/* What a value must weigh, from its shape or from the item that it stands for. */
-static bool expected_bytes(const dct_graph *g, const dct_value *v, uint64_t *bytes) {
-    switch (v->format) {
-        case DCT_FMT_WEIGHT: *bytes = g->weights[v->ref].bytes; return true;
-        case DCT_FMT_KV: *bytes = g->caches[v->ref].bytes; return true;
-        default: return dct_mul_u64(dct_value_row_bytes(v), v->rows, bytes) && dct_align_u64(*bytes, 64, bytes);
-    }
-}
-
-static dct_status check_weight(const dct_graph *g, const dct_value *v, dct_err *err) {
-    if (v->ref >= g->n_weights) return dct_fail(err, DCT_BUG, "value '%s' is weight %u of %u", v->name, v->ref, g->n_weights);
-    const dct_weight *w = &g->weights[v->ref];
-    if ((uint32_t)w->type >= DCT_TYPE_COUNT || memchr(w->tensor, '\0', sizeof w->tensor) == NULL) {
-        return dct_fail(err, DCT_BUG, "weight %u has no valid name or type", v->ref);
-    }
-    dct_format format = w->is_vector ? DCT_FMT_F32 : DCT_FMT_WEIGHT;
-    if (v->format != format || v->rows != w->n_rows || v->cols != w->n_cols || (w->is_vector && w->n_rows != 1)) {
-        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its weight", v->name);
-    }
-    return DCT_OK;
-}
-
-static dct_status check_cache(const dct_graph *g, const dct_value *v, dct_err *err) {
-    if (v->ref >= g->n_caches) return dct_fail(err, DCT_BUG, "value '%s' is cache %u of %u", v->name, v->ref, g->n_caches);
-    const dct_cache *c = &g->caches[v->ref];
-    if (v->format != DCT_FMT_KV || (uint32_t)c->type >= DCT_TYPE_COUNT || v->rows != c->n_ctx ||
-        v->cols != (uint64_t)c->n_head_kv * c->head_dim) {
-        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its cache", v->name);
-    }
-    return DCT_OK;
-}
-
-static dct_status check_table(const dct_graph *g, const dct_value *v, dct_err *err) {
-    if (v->ref == DCT_NONE) return DCT_OK; /* persistent, but no table */
-    if (v->ref >= g->n_tables) return dct_fail(err, DCT_BUG, "value '%s' is table %u of %u", v->name, v->ref, g->n_tables);
-    const dct_rope_table *t = &g->tables[v->ref];
-    if (v->format != DCT_FMT_F32 || v->rows != t->n_ctx || v->cols != t->n_rot ||
-        memchr(t->factors_tensor, '\0', sizeof t->factors_tensor) == NULL) {
-        return dct_fail(err, DCT_BUG, "value '%s' does not agree with its table", v->name);
-    }
-    return DCT_OK;
-}
-
-static dct_status check_value(const dct_graph *g, dct_value_id id, dct_err *err) {
-    const dct_value *v = &g->values[id];
-    if (memchr(v->name, '\0', sizeof v->name) == NULL) return dct_fail(err, DCT_BUG, "value %u has no valid name", id);
-    if ((uint32_t)v->kind > DCT_KIND_OUTPUT || (uint32_t)v->format > DCT_FMT_BYTES) {
-        return dct_fail(err, DCT_BUG, "value '%s' has kind %d, format %d", v->name, (int)v->kind, (int)v->format);
-    }
-    if (v->rows == 0 || v->cols == 0) return dct_fail(err, DCT_BUG, "value '%s' is empty", v->name);
-    bool made = (v->kind == DCT_KIND_INTERMEDIATE && v->format != DCT_FMT_BYTES) || v->kind == DCT_KIND_OUTPUT;
-    if (made ? v->producer >= g->n_ops : v->producer != DCT_NONE || v->alias_of != DCT_NONE) {
-        return dct_fail(err, DCT_BUG, "value '%s' has producer %u of %u ops", v->name, v->producer, g->n_ops);
-    }
-    if ((v->format == DCT_FMT_WEIGHT) && v->kind != DCT_KIND_WEIGHT)
-        return dct_fail(err, DCT_BUG, "value '%s' is not a weight", v->name);
-    if ((v->format == DCT_FMT_KV) && v->kind != DCT_KIND_KV) return dct_fail(err, DCT_BUG, "value '%s' is not a cache", v->name);
-    if (v->kind == DCT_KIND_WEIGHT) TRY(check_weight(g, v, err));
-    if (v->kind == DCT_KIND_KV) TRY(check_cache(g, v, err));
-    if (v->kind == DCT_KIND_PERSISTENT) TRY(check_table(g, v, err));
-    uint64_t bytes;
-    if (!expected_bytes(g, v, &bytes) || v->bytes != bytes) {
-        return dct_fail(err, DCT_BUG, "value '%s' of [%u, %u] cannot have %llu bytes", v->name, v->rows, v->cols,
-                        (unsigned long long)v->bytes);
-    }
-    return DCT_OK;
-}
-
-/* The op that a made value names as its producer must have it among its outputs. */
-static dct_status check_producer(const dct_graph *g, dct_value_id id, dct_err *err) {
-    const dct_value *v = &g->values[id];
-    if (v->producer == DCT_NONE) return DCT_OK;
-    const dct_op *op = &g->ops[v->producer];
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        if (op->out[i] == id) return DCT_OK;
-    }
-    return dct_fail(err, DCT_BUG, "value '%s' is not made by op %u, its producer", v->name, v->producer);
-}
-
-static dct_status check_ends(const dct_graph *g, dct_err *err) {
-    if (g->rows == 0) return dct_fail(err, DCT_BUG, "a phase of no rows");
-    if (g->ids >= g->n_values || g->pos >= g->n_values) return dct_fail(err, DCT_BUG, "the graph has no inputs");
-    const dct_value *ids = &g->values[g->ids], *pos = &g->values[g->pos];
-    if (ids->kind != DCT_KIND_INPUT || ids->format != DCT_FMT_I32 || pos->kind != DCT_KIND_INPUT || pos->format != DCT_FMT_I32) {
-        return dct_fail(err, DCT_BUG, "the inputs of the graph are not int32 inputs");
-    }
-    if (ids->rows != g->rows || ids->cols != 1 || pos->rows != g->rows || pos->cols != 4) {
-        return dct_fail(err, DCT_BUG, "the inputs of the graph are not an id and four positions for each of %u rows", g->rows);
-    }
-    if (g->logits == DCT_NONE) return DCT_OK;
-    if (g->logits >= g->n_values || g->values[g->logits].kind != DCT_KIND_OUTPUT || g->values[g->logits].format != DCT_FMT_F32) {
-        return dct_fail(err, DCT_BUG, "the output of the graph is value %u, which is none", g->logits);
-    }
-    return DCT_OK;
-}
+/* ---- the whole ---- */
 
 static void find_uses(const dct_graph *g, use *uses) {
     for (dct_value_id v = 0; v < g->n_values; v++) uses[v] = (use){DCT_NONE, DCT_NONE};
@@ -551,13 +598,17 @@ dct_status dct_graph_check(const dct_graph *g, dct_err *err) {
         if (err != NULL) *err = g->err;
         return g->status;
     }
-    for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_value(g, id, err));
-    TRY(check_ends(g, err));
+    TRY(dct_graph_check_values(g, err));
     dct_arena work; /* the graph's own may be shared, and what is checked is not changed */
     dct_arena_init(&work, 0);
     dct_status status = check_ops(g, &work, err);
     dct_arena_deinit(&work);
-    if (status != DCT_OK) return status;
-    for (dct_value_id id = 0; id < g->n_values; id++) TRY(check_producer(g, id, err));
-    return DCT_OK;
+    return status == DCT_OK ? dct_graph_check_producers(g, err) : status;
+}
+
+dct_status dct_graph_check_last(const dct_graph *g, dct_err *err) {
+    subject s = {g, &g->ops[g->n_ops - 1], g->n_ops - 1, NULL, err};
+    TRY(check_wiring(&s));
+    TRY(check_shapes(&s));
+    return check_run_rows(&s);
 }

@@ -13,6 +13,10 @@
  * linear, float W       four partial sums p[j] = fma(w[k], x[k], p[j]) over k = j mod 4 ascending; (p0+p1)+(p2+p3)
  *     then y = acc; y = y + bias; y = residual + y; each step rounds.
  * rms_norm              sixteen partial sums s[k mod 16] = fma(x,x,s); tree16; y = (x * (1/sqrt(sum/n + eps))) * w
+ * layer_norm            mean and variance from sixteen partial sums each, s[k mod 16] = s + x, then fma(d,d,s) with d = x - mean;
+ *                       y = fma(d * (1/sqrt(variance + eps)), w, b)
+ * mix                   y = w[0]*x[0]; y = fma(w[j], x[j], y) over j = 1.. ascending
+ * route                 e = exp(s - max s); each over the sum of all, added in order; the largest first, ties to the lower number
  * tree16                s[i] += s[i+8]; s[i] += s[i+4]; s[i] += s[i+2]; s[0] + s[1]
  * softmax, attention    see dct_attn below
  * exp and its kin       dct_exp (math.h of this folder), the same operations everywhere
@@ -89,6 +93,7 @@ typedef struct dct_attn_args {
     dct_dtype type_k, type_v;
     uint32_t n_head, n_head_kv, dk, dv, n_ctx;
     uint32_t pos0, window;
+    uint32_t n_seen;     /* attn: 0, or every row sees positions 0..n_seen-1 whatever its own */
     float scale, softcap;
     float *out;          /* attn: [row][n_head*dv], out_stride floats a row */
     uint64_t out_stride;
@@ -124,6 +129,11 @@ typedef struct dct_kernels {
     void (*rope)(const dct_rope_args *args);
     void (*glu)(int act, const float *gate, const float *up, uint32_t n, float *out); /* out may be gate */
     void (*add)(const float *a, const float *b, uint32_t n, float *out);
+    void (*mul)(const float *a, const float *b, uint32_t n, float *out);
+    void (*layer_norm)(const float *x, const float *w, const float *b, uint32_t n, float eps, float *y); /* y may be x */
+    void (*mix)(const float *x, const float *w, uint32_t n_rows, uint32_t n, float *out); /* x[n_rows][n], w[n_rows] */
+    /* Scores that are not numbers count as the least: whatever the scores, ids are different and below n. */
+    void (*route)(const float *scores, uint32_t n, uint32_t n_used, bool renorm, int32_t *ids, float *weights);
     void (*softcap)(const float *x, uint32_t n, float cap, float *out);
     /* Row `row` of packed W as f32, times scale (scale 1 leaves the bits alone). */
     void (*embed)(dct_dtype type, uint32_t k, const void *w, uint32_t row, float scale, float *out);

@@ -7,6 +7,7 @@
  *
  *   exp      at most 1 ulp; exactly 0 for x <= -104, infinity for x >= 88.8, exp(0) = 1; NaN gives NaN
  *   tanh     at most 2 ulp; odd; 1 for large x; NaN gives NaN
+ *   sigmoid  1 / (1 + exp(-x))
  *   silu     x / (1 + exp(-x)), at most 3 ulp;  gelu_tanh  x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), which is
  *            the same as x/2 * (1 + tanh(u)). Finite x only: -infinity gives NaN.
  */
@@ -77,6 +78,8 @@ static inline float dct_tanh(float x) {
     float t = a < DCT_TANH_SMALL ? small : large;
     return dct_f32_of_bits(dct_bits_of_f32(t) | sign);
 }
+
+static inline float dct_sigmoid(float x) { return 1.0f / (1.0f + dct_exp(-x)); }
 
 static inline float dct_silu(float x) { return x / (1.0f + dct_exp(-x)); }
 

@@ -37,8 +37,8 @@ typedef struct partial {
 
 static query query_of(const dct_attn_args *args, uint32_t head, uint32_t t) {
     uint32_t kv_head = head / (args->n_head / args->n_head_kv), pos = args->pos0 + t;
-    query q = {.args = args, .q = args->q + t * args->q_stride + (uint64_t)head * args->dk, .end = pos + 1,
-               .scores = args->scratch};
+    query q = {.args = args, .q = args->q + t * args->q_stride + (uint64_t)head * args->dk, .scores = args->scratch};
+    q.end = args->n_seen != 0 ? args->n_seen : pos + 1;
     q.k = (const char *)args->k + kv_head * dct_kv_head_bytes(args->type_k, args->dk, args->n_ctx);
     q.v = (const char *)args->v + kv_head * dct_kv_head_bytes(args->type_v, args->dv, args->n_ctx);
     q.begin = args->window != 0 && pos + 1 > args->window ? pos + 1 - args->window : 0;

@@ -53,6 +53,53 @@ void dct_ref_rms_norm(const float *x, const float *w, uint32_t group, uint32_t n
     for (uint32_t g = 0; g < n_groups; g++) rms_norm_group(x + (uint64_t)g * group, w, group, eps, y + (uint64_t)g * group);
 }
 
+void dct_ref_layer_norm(const float *x, const float *w, const float *b, uint32_t n, float eps, float *y) {
+    float s[16] = {0}, squares[16] = {0};
+    for (uint32_t i = 0; i < n; i++) s[i % 16] += x[i];
+    float mean = dct_tree16(s) / (float)n;
+    for (uint32_t i = 0; i < n; i++) squares[i % 16] = fmaf(x[i] - mean, x[i] - mean, squares[i % 16]);
+    float inverse = 1.0f / sqrtf(dct_tree16(squares) / (float)n + eps);
+    for (uint32_t i = 0; i < n; i++) y[i] = fmaf((x[i] - mean) * inverse, w[i], b[i]);
+}
+
+/* ---- experts ---- */
+
+void dct_ref_mix(const float *x, const float *w, uint32_t n_rows, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        float y = w[0] * x[i];
+        for (uint32_t j = 1; j < n_rows; j++) y = fmaf(w[j], x[(uint64_t)j * n + i], y);
+        out[i] = y;
+    }
+}
+
+static bool is_chosen(const int32_t *ids, uint32_t n, uint32_t id) {
+    for (uint32_t j = 0; j < n; j++)
+        if (ids[j] == (int32_t)id) return true;
+    return false;
+}
+
+/* The largest score that was not chosen yet. */
+static uint32_t next_expert(const float *scores, uint32_t n, const int32_t *ids, uint32_t n_chosen) {
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_chosen(ids, n_chosen, i)) continue;
+        if (best == UINT32_MAX || scores[i] > scores[best] || (isnan(scores[best]) && !isnan(scores[i]))) best = i;
+    }
+    return best;
+}
+
+void dct_ref_route(const float *scores, uint32_t n, uint32_t n_used, bool renorm, int32_t *ids, float *weights) {
+    float sum = 0, chosen = 0;
+    for (uint32_t j = 0; j < n_used; j++) ids[j] = (int32_t)next_expert(scores, n, ids, j);
+    float most = scores[ids[0]];
+    for (uint32_t i = 0; i < n; i++) sum += dct_exp(scores[i] - most);
+    for (uint32_t j = 0; j < n_used; j++) {
+        weights[j] = dct_exp(scores[ids[j]] - most) / sum;
+        chosen += weights[j];
+    }
+    for (uint32_t j = 0; renorm && j < n_used; j++) weights[j] = weights[j] / chosen;
+}
+
 /* ---- rotary positions ---- */
 
 /* Which of the streams t, h, w gives pair i its position. */
@@ -88,15 +135,23 @@ void dct_ref_rope(const dct_rope_args *args) {
 
 /* ---- elementwise ---- */
 
+static float activate(int act, float x) {
+    if (act == DCT_REF_ACT_SIGMOID) return dct_sigmoid(x);
+    return act == DCT_REF_ACT_SILU ? dct_silu(x) : dct_gelu_tanh(x);
+}
+
 void dct_ref_glu(int act, const float *gate, const float *up, uint32_t n, float *out) {
     for (uint32_t i = 0; i < n; i++) {
-        float a = act == DCT_REF_ACT_SILU ? dct_silu(gate[i]) : dct_gelu_tanh(gate[i]);
-        out[i] = a * up[i];
+        out[i] = activate(act, gate[i]) * up[i];
     }
 }
 
 void dct_ref_add(const float *a, const float *b, uint32_t n, float *out) {
     for (uint32_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+void dct_ref_mul(const float *a, const float *b, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) out[i] = a[i] * b[i];
 }
 
 void dct_ref_softcap(const float *x, uint32_t n, float cap, float *out) {

@@ -32,6 +32,10 @@ static void fill_scalar(dct_kernels *table) {
     table->rope = dct_ref_rope;
     table->glu = dct_ref_glu;
     table->add = dct_ref_add;
+    table->mul = dct_ref_mul;
+    table->layer_norm = dct_ref_layer_norm;
+    table->mix = dct_ref_mix;
+    table->route = dct_ref_route;
     table->softcap = dct_ref_softcap;
     table->embed = dct_ref_embed;
     table->store_k = dct_ref_store_k;

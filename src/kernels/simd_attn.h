@@ -314,7 +314,8 @@ static query query_of(const dct_attn_args *args, uint32_t head, uint32_t t, uint
     const uint64_t dv = ((uint64_t)args->dv + 15) / 16 * 16;
     const uint32_t pos = args->pos0 + t;
     float *scratch = (float *)args->scratch + i * (DCT_PART_POSITIONS + 2 * dv);
-    query q = {.q = args->q + t * args->q_stride + (uint64_t)head * args->dk, .end = pos + 1};
+    query q = {.q = args->q + t * args->q_stride + (uint64_t)head * args->dk};
+    q.end = args->n_seen != 0 ? args->n_seen : pos + 1;
     q.begin = args->window != 0 && pos + 1 > args->window ? pos + 1 - args->window : 0;
     q.scores = scratch;
     q.a = scratch + DCT_PART_POSITIONS;

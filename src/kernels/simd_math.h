@@ -42,6 +42,11 @@ V_INLINE v16f v16f_tanh(v16f x) {
     return v16f_or(v16f_if_less(a, v16f_set1(DCT_TANH_SMALL), small, large), sign);
 }
 
+V_INLINE v16f v16f_sigmoid(v16f x) {
+    v16f e = v16f_exp(v16f_flip(x, v16f_set1(-0.0f)));
+    return v16f_div(v16f_set1(1.0f), v16f_add(v16f_set1(1.0f), e));
+}
+
 V_INLINE v16f v16f_silu(v16f x) {
     v16f e = v16f_exp(v16f_flip(x, v16f_set1(-0.0f)));
     return v16f_div(x, v16f_add(v16f_set1(1.0f), e));

@@ -49,6 +49,24 @@ static void rms_norm(const float *x, const float *w, uint32_t group, uint32_t n_
     for (uint32_t g = 0; g < n_groups; g++) rms_norm_group(x + (uint64_t)g * group, w, group, eps, y + (uint64_t)g * group);
 }
 
+/* The distances from the mean lie in y meanwhile: lanes beyond n are read as zero from there, and add nothing. */
+static void layer_norm(const float *x, const float *w, const float *b, uint32_t n, float eps, float *y) {
+    v16f sums = v16f_zero(), squares = v16f_zero();
+    for (uint32_t i = 0; i < n; i += 16) sums = v16f_add(sums, v16f_load_n(x + i, run_at(i, n)));
+    const v16f mean = v16f_set1(v16f_tree(sums) / (float)n);
+    for (uint32_t i = 0; i < n; i += 16) {
+        v16f_store_n(y + i, v16f_sub(v16f_load_n(x + i, run_at(i, n)), mean), run_at(i, n));
+        v16f d = v16f_load_n(y + i, run_at(i, n));
+        squares = v16f_fma(d, d, squares);
+    }
+    const v16f inverse = v16f_set1(1.0f / sqrtf(v16f_tree(squares) / (float)n + eps));
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t run = run_at(i, n);
+        v16f scaled = v16f_mul(v16f_load_n(y + i, run), inverse);
+        v16f_store_n(y + i, v16f_fma(scaled, v16f_load_n(w + i, run), v16f_load_n(b + i, run)), run);
+    }
+}
+
 /* ---- rotary positions ---- */
 
 V_INLINE void rotate16(v16f *a, v16f *b, const float *angles) {
@@ -105,7 +123,7 @@ static void glu(int act, const float *gate, const float *up, uint32_t n, float *
     for (uint32_t i = 0; i < n; i += 16) {
         uint32_t run = run_at(i, n);
         v16f x = v16f_load_n(gate + i, run);
-        v16f a = act == DCT_REF_ACT_SILU ? v16f_silu(x) : v16f_gelu_tanh(x);
+        v16f a = act == DCT_REF_ACT_SILU ? v16f_silu(x) : act == DCT_REF_ACT_SIGMOID ? v16f_sigmoid(x) : v16f_gelu_tanh(x);
         v16f_store_n(out + i, v16f_mul(a, v16f_load_n(up + i, run)), run);
     }
 }
@@ -114,6 +132,22 @@ static void add(const float *a, const float *b, uint32_t n, float *out) {
     for (uint32_t i = 0; i < n; i += 16) {
         uint32_t run = run_at(i, n);
         v16f_store_n(out + i, v16f_add(v16f_load_n(a + i, run), v16f_load_n(b + i, run)), run);
+    }
+}
+
+static void mul(const float *a, const float *b, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t run = run_at(i, n);
+        v16f_store_n(out + i, v16f_mul(v16f_load_n(a + i, run), v16f_load_n(b + i, run)), run);
+    }
+}
+
+static void mix(const float *x, const float *w, uint32_t n_rows, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t run = run_at(i, n);
+        v16f y = v16f_mul(v16f_set1(w[0]), v16f_load_n(x + i, run));
+        for (uint32_t j = 1; j < n_rows; j++) y = v16f_fma(v16f_set1(w[j]), v16f_load_n(x + (uint64_t)j * n + i, run), y);
+        v16f_store_n(out + i, y, run);
     }
 }
 
@@ -181,9 +215,12 @@ static void store_v(dct_dtype type, const float *x, uint32_t n_head_kv, uint32_t
 static void fill_ops(dct_kernels *table) {
     table->quant_q8 = quant_q8;
     table->rms_norm = rms_norm;
+    table->layer_norm = layer_norm;
     table->rope = rope;
     table->glu = glu;
     table->add = add;
+    table->mul = mul;
+    table->mix = mix;
     table->softcap = softcap;
     table->store_k = store_k;
     table->store_v = store_v;

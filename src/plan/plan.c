@@ -1,6 +1,7 @@
 /* plan/plan: looking things up in a plan. */
 #include "plan/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *dct_region_name(dct_region region) {
@@ -35,6 +36,15 @@ const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
         if (plan->phases[i].kind == kind) return &plan->phases[i];
     }
     return NULL;
+}
+
+bool dct_plan_is_graph(const dct_plan *plan) {
+    return plan->n_phases == 1 && plan->phases[0].kind == DCT_PHASE_GRAPH && plan->n_smaller == 0;
+}
+
+void dct_plan_end_name(const dct_value *end, char name[DCT_ITEM_NAME_BYTES]) {
+    if (end->kind == DCT_KIND_INPUT) snprintf(name, DCT_ITEM_NAME_BYTES, DCT_ITEM_INPUT_FORMAT, end->name);
+    else snprintf(name, DCT_ITEM_NAME_BYTES, DCT_ITEM_OUTPUT_FORMAT, end->name);
 }
 
 dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {

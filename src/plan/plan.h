@@ -28,13 +28,16 @@ enum {
     DCT_PLAN_ALIGN = 64,         /* of every place */
     DCT_PLAN_PAGE = 4096,        /* of every region; the reservation itself is mapped at a multiple of 2 MiB */
     DCT_PLAN_MAX_PHASES = 4,
-    DCT_PLAN_MAX_SMALLER = 7     /* members of a family beside the largest */
+    DCT_PLAN_MAX_SMALLER = 7,    /* members of a family beside the largest */
+    DCT_ITEM_NAME_BYTES = 56
 };
 
 /* Items that the compiler makes and others look up by name. */
 #define DCT_ITEM_IDS "ids"
 #define DCT_ITEM_POS "pos"
 #define DCT_ITEM_LOGITS "logits"
+#define DCT_ITEM_INPUT_FORMAT "input %s"   /* of a graph of one's own: its name */
+#define DCT_ITEM_OUTPUT_FORMAT "output %s"
 #define DCT_ITEM_TABLE_FORMAT "rotary table %u" /* its number */
 #define DCT_ITEM_STAGING "load staging"         /* runtime; the others are persistent */
 #define DCT_ITEM_TEXT_SCRATCH "text scratch"
@@ -107,7 +110,7 @@ typedef struct dct_phase {
 
 typedef struct dct_item {
     dct_region region;
-    char name[56];
+    char name[DCT_ITEM_NAME_BYTES];
     uint64_t bytes;
     bool outside;          /* counted, not in the reservation: program image, libraries, main stack, kernel pages */
     uint64_t offset;       /* in its region; meaningless when outside */
@@ -158,6 +161,12 @@ static inline const dct_plan *dct_plan_member(const dct_plan *plan, uint32_t i) 
 bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
+
+/* Whether it is the plan of a graph of one's own: one phase, whose inputs and outputs have items of their names. */
+bool dct_plan_is_graph(const dct_plan *plan);
+
+/* The name of the item of such an input or output. */
+void dct_plan_end_name(const dct_value *end, char name[DCT_ITEM_NAME_BYTES]);
 
 /* Where a value of a phase lies (aliases resolved). */
 dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id);

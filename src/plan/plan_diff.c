@@ -264,7 +264,7 @@ static dct_status compare_phase(comparison *c, const dct_phase *a, const dct_pha
 }
 
 static dct_status compare_phases(comparison *c, const dct_plan *a, const dct_plan *b, dct_err *err) {
-    static const dct_phase_kind kinds[] = {DCT_PHASE_PREFILL, DCT_PHASE_DECODE};
+    static const dct_phase_kind kinds[] = {DCT_PHASE_PREFILL, DCT_PHASE_DECODE, DCT_PHASE_GRAPH};
     dct_status status = DCT_OK;
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds && status == DCT_OK; i++) {
         const dct_phase *pa = dct_plan_phase(a, kinds[i]), *pb = dct_plan_phase(b, kinds[i]);

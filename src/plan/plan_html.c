@@ -103,6 +103,7 @@ static const char *format_name(dct_format format) {
     case DCT_FMT_Q8: return "q8";
     case DCT_FMT_WEIGHT: return "packed weight";
     case DCT_FMT_KV: return "cache";
+    case DCT_FMT_KV_ROWS: return "f32 laid out as a cache";
     case DCT_FMT_BYTES: return "bytes";
     }
     return "?";

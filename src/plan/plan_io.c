@@ -235,6 +235,8 @@ static void walk_value(cursor *c, const dct_plan *plan, dct_value *v, dct_value_
     FIELD_ENUM(c, v->format, dct_format, DCT_FMT_BYTES + 1, "a value's format");
     field_u32(c, &v->rows, "a value's rows");
     field_u32(c, &v->cols, "a value's columns");
+    field_u32(c, &v->row_mul, "a value's rows");
+    field_u32(c, &v->row_div, "a value's rows");
     field_u64(c, &v->bytes, "a value's bytes");
     field_u32(c, &v->producer, "a value's producer"); /* held against the ops once they are counted */
     field_id(c, &v->alias_of, id, "a value's alias");
@@ -248,9 +250,12 @@ static void walk_op_params(cursor *c, dct_op_params *p) {
     field_f32(c, &p->scale, "an op's scale");
     field_f32(c, &p->eps, "an op's eps");
     field_f32(c, &p->softcap, "an op's cap");
-    uint32_t *numbers[] = {&p->group, &p->n_head, &p->n_head_kv, &p->head_dim, &p->head_dim_v, &p->n_rot, &p->window, &p->n_part};
+    uint32_t *numbers[] = {&p->group, &p->n_head, &p->n_head_kv, &p->head_dim, &p->head_dim_v, &p->n_rot, &p->window, &p->n_part,
+                           &p->width, &p->stride, &p->pad,       &p->n_expert, &p->n_used};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) field_u32(c, numbers[i], "an op's parameters");
-    FIELD_ENUM(c, p->act, dct_act, DCT_ACT_GELU_TANH + 1, "an op's activation");
+    field_bool(c, &p->causal, "an op's parameters");
+    field_bool(c, &p->renorm, "an op's parameters");
+    FIELD_ENUM(c, p->act, dct_act, DCT_ACT_SIGMOID + 1, "an op's activation");
     FIELD_ENUM(c, p->rope_style, dct_rope_style, DCT_ROPE_MROPE + 1, "an op's rotation");
     for (int i = 0; i < 4; i++) field_i32(c, &p->sections[i], "an op's sections");
 }
@@ -265,7 +270,7 @@ static void walk_op(cursor *c, dct_op *op, uint32_t n_values) {
     field_i32(c, &op->layer, "an op's layer");
 }
 
-enum { VALUE_FILE_BYTES = 44, OP_FILE_BYTES = 128 }; /* at least */
+enum { VALUE_FILE_BYTES = 52, OP_FILE_BYTES = 150 }; /* at least */
 
 static void walk_graph(cursor *c, const dct_plan *plan, dct_graph *g) {
     field_u32(c, &g->rows, "a graph's rows");
@@ -276,8 +281,8 @@ static void walk_graph(cursor *c, const dct_plan *plan, dct_graph *g) {
     for (uint32_t i = 0; i < g->n_values && c->status == DCT_OK; i++) {
         if (g->values[i].producer != DCT_NONE && g->values[i].producer >= g->n_ops) defect(c, "a value's producer");
     }
-    field_below(c, &g->ids, g->n_values, "a graph's inputs");
-    field_below(c, &g->pos, g->n_values, "a graph's inputs");
+    field_id(c, &g->ids, g->n_values, "a graph's inputs");
+    field_id(c, &g->pos, g->n_values, "a graph's inputs");
     field_id(c, &g->logits, g->n_values, "a graph's output");
 }
 
@@ -321,7 +326,7 @@ static void walk_place(cursor *c, const dct_plan *plan, dct_place *place) {
 
 static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
     field_text(c, phase->name, sizeof phase->name, "a phase's name");
-    FIELD_ENUM(c, phase->kind, dct_phase_kind, DCT_PHASE_DECODE + 1, "a phase's kind");
+    FIELD_ENUM(c, phase->kind, dct_phase_kind, DCT_PHASE_GRAPH + 1, "a phase's kind");
     field_u32(c, &phase->rows, "a phase's rows");
     walk_graph(c, plan, &phase->graph);
     uint32_t n_places = phase->graph.n_values, n_scratch = phase->graph.n_ops;

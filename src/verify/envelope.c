@@ -18,19 +18,35 @@ static bool is_kv_type(dct_dtype type) {
     return type == DCT_TYPE_F32 || type == DCT_TYPE_F16 || type == DCT_TYPE_BF16 || type == DCT_TYPE_Q8_0;
 }
 
+/* The one phase of a graph of one's own: its rows are the bound, and its ends have names. */
+static dct_status check_graph_phase(dct_checker *c) {
+    const dct_bounds *b = &c->plan->bounds;
+    const dct_phase *phase = &c->plan->phases[0];
+    if (memchr(phase->name, '\0', sizeof phase->name) == NULL)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "the phase has no name");
+    if (phase->rows != b->n_input || phase->graph.rows != b->n_input || b->ubatch != b->n_input)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
+                          phase->rows, phase->graph.rows, b->n_input);
+    if (phase->graph.ids == DCT_NONE && phase->graph.logits == DCT_NONE) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has the ends of a model's phase", phase->name);
+}
+
 dct_status dct_check_bounds(dct_checker *c) {
     const dct_plan *plan = c->plan;
     const dct_bounds *b = &plan->bounds;
-    if (b->n_input == 0 || b->n_output == 0 || (uint64_t)b->n_input + b->n_output != b->n_ctx) {
+    const bool is_graph = dct_plan_is_graph(plan); /* of rows, not of prompts and answers */
+    if (b->n_input == 0 || (b->n_output == 0) != is_graph || (uint64_t)b->n_input + b->n_output != b->n_ctx) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context",
                           b->n_input, b->n_output, b->n_ctx);
     }
     if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
     }
-    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || (b->logits != DCT_LOGITS_LAST && b->logits != DCT_LOGITS_ALL)) {
+    bool has_logits = b->logits == DCT_LOGITS_LAST || b->logits == DCT_LOGITS_ALL;
+    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || has_logits == is_graph) {
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that can be run");
     }
+    if (is_graph) return check_graph_phase(c);
     /* As many phases as kinds, none twice: each is there, and whoever runs one by its kind finds it. */
     if (plan->n_phases != N_PHASE_KINDS)
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases, not prefill and decode", plan->n_phases);
@@ -44,8 +60,9 @@ dct_status dct_check_bounds(dct_checker *c) {
             return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
                               phase->rows, phase->graph.rows, rows);
         }
-        if (phase->graph.logits == DCT_NONE)
-            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has no output, the bounds promise logits", phase->name);
+        if (phase->graph.ids == DCT_NONE || phase->graph.pos == DCT_NONE || phase->graph.logits == DCT_NONE)
+            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s lacks an input, or the output: the bounds promise logits",
+                              phase->name);
         for (uint32_t j = 0; j < i; j++) {
             if (plan->phases[j].kind == phase->kind)
                 return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);

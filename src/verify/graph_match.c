@@ -9,10 +9,10 @@
  *     linear_glu    linear, linear, glu
  *     rope_kv       [rms_norm,] [rms_norm,] rope, rope, kv_store
  *
- * Values of the plan are identified with values of the trace, beginning with what has an identity of its own: the two inputs,
- * weights by tensor and rows, caches by layer, tables by their numbers. A logical op is then found in the trace by kind,
- * parameters and identified inputs; its outputs become identified by that. Every op of the trace must be found exactly once.
- * Ops may come in another order as long as each cache is written and read in the trace's order.
+ * Values of the plan are identified with values of the trace, beginning with what has an identity of its own: the two inputs
+ * (those of a graph of one's own by name), weights by tensor and rows, caches by layer, tables by their numbers. A logical op is
+ * then found in the trace by kind, parameters and identified inputs; its outputs become identified by that. Every op of the trace
+ * must be found exactly once. Ops may come in another order as long as each cache is written and read in the trace's order.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@
 typedef struct logical {
     dct_op_kind kind;
     uint32_t n_in, n_out;
-    dct_value_id in[DCT_OP_MAX_IN], out[1];
+    dct_value_id in[DCT_OP_MAX_IN], out[DCT_OP_MAX_OUT];
     dct_op_params p;
 } logical;
 
@@ -137,6 +137,7 @@ static void take_apart(const dct_op *op, dct_value_id first_virtual, logical_lis
     default: /* logical as it is */
         l = add_part(parts, op->kind, op->n_out > 0 ? op->out[0] : DCT_NONE);
         for (uint32_t i = 0; i < op->n_in; i++) add_in(l, op->in[i]);
+        for (uint32_t i = 1; i < op->n_out; i++) l->out[l->n_out++] = op->out[i]; /* only LINEAR_MULTI has absent ones */
     }
 }
 
@@ -165,8 +166,16 @@ static bool same_params(dct_op_kind kind, const dct_op_params *a, const dct_op_p
         case DCT_OP_ATTN: return same_attn(a, b);
         case DCT_OP_ATTN_PART: return same_attn(a, b) && a->n_part == b->n_part;
         case DCT_OP_ATTN_MERGE: return a->n_head == b->n_head && a->head_dim_v == b->head_dim_v && a->n_part == b->n_part;
-        case DCT_OP_GLU: return a->act == b->act;
+        case DCT_OP_GLU:
+        case DCT_OP_ACT: return a->act == b->act;
         case DCT_OP_SOFTCAP: return same_float(a->softcap, b->softcap);
+        case DCT_OP_LAYER_NORM: return same_float(a->eps, b->eps);
+        case DCT_OP_WINDOW: return a->width == b->width && a->stride == b->stride && a->pad == b->pad;
+        case DCT_OP_KV_ROWS: return a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
+        case DCT_OP_ATTN_ROWS: return same_heads(a, b) && same_float(a->scale, b->scale) && a->causal == b->causal;
+        case DCT_OP_ROUTE: return a->n_expert == b->n_expert && a->n_used == b->n_used && a->renorm == b->renorm;
+        case DCT_OP_EXPERTS: return a->n_expert == b->n_expert && a->n_used == b->n_used;
+        case DCT_OP_MIX: return a->group == b->group;
         default: return true;
     }
 }
@@ -183,7 +192,7 @@ static uint32_t present_inputs(const dct_op *op, dct_value_id *in) {
 static bool same_inputs(const matcher *m, const logical *l, const dct_op *op) {
     dct_value_id in[DCT_OP_MAX_IN];
     if (present_inputs(op, in) != l->n_in) return false;
-    bool same = true, swapped = l->kind == DCT_OP_ADD; /* a + b is b + a, bit for bit */
+    bool same = true, swapped = l->kind == DCT_OP_ADD || l->kind == DCT_OP_MUL; /* either way bit for bit */
     for (uint32_t i = 0; i < l->n_in; i++) {
         dct_value_id twin = m->twin[l->in[i]];
         same = same && twin == in[i] && twin != DCT_NONE;
@@ -193,7 +202,8 @@ static bool same_inputs(const matcher *m, const logical *l, const dct_op *op) {
 }
 
 static bool same_shape(const dct_value *a, const dct_value *b) {
-    return a->format == b->format && a->rows == b->rows && a->cols == b->cols;
+    return a->format == b->format && a->rows == b->rows && a->cols == b->cols && a->row_mul == b->row_mul &&
+           a->row_div == b->row_div;
 }
 
 static dct_status mismatch(matcher *m, dct_op_id k, const logical *l, const char *why) {
@@ -225,15 +235,16 @@ static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
     for (dct_op_id t = m->first_open; t < m->trace->n_ops; t++) {
         const dct_op *op = &m->trace->ops[t];
         if (m->found[t] || !is_same(m, l, op)) continue;
-        if ((op->n_out > 0 && op->out[0] != DCT_NONE) != (l->n_out > 0))
+        if (op->n_out != l->n_out)
             return mismatch(m, k, l, "has another number of outputs than the model's");
         if (!keeps_cache_order(m, op, t)) return mismatch(m, k, l, "touches a cache out of turn");
         m->found[t] = true;
-        if (l->n_out == 0) return DCT_OK;
-        m->twin[l->out[0]] = op->out[0];
-        bool is_virtual = l->out[0] >= m->plan->n_values;
-        if (!is_virtual && !same_shape(&m->plan->values[l->out[0]], &m->trace->values[op->out[0]]))
-            return mismatch(m, k, l, "has another shape than the model's");
+        for (uint32_t i = 0; i < l->n_out; i++) {
+            m->twin[l->out[i]] = op->out[i];
+            bool is_virtual = l->out[i] >= m->plan->n_values;
+            if (!is_virtual && !same_shape(&m->plan->values[l->out[i]], &m->trace->values[op->out[i]]))
+                return mismatch(m, k, l, "has another shape than the model's");
+        }
         return DCT_OK;
     }
     for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
@@ -273,6 +284,18 @@ static bool same_leaf(const matcher *m, const dct_value *a, const dct_value *b) 
     }
 }
 
+static void identify(matcher *m, dct_value_id v, dct_value_id t) {
+    if (v != DCT_NONE && t != DCT_NONE && same_shape(&m->plan->values[v], &m->trace->values[t])) m->twin[v] = t;
+}
+
+/* The input or output of a graph of one's own that has the kind and name of another's. */
+static dct_value_id end_of_name(const dct_graph *g, const dct_value *like) {
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        if (dct_value_is_end(g, v) && g->values[v].kind == like->kind && strcmp(g->values[v].name, like->name) == 0) return v;
+    }
+    return DCT_NONE;
+}
+
 /* The search for a leaf begins behind the one found last: lists in one order are walked once. */
 static void identify_leaves(matcher *m) {
     dct_value_id from = 0;
@@ -285,8 +308,12 @@ static void identify_leaves(matcher *m) {
             from = t + 1;
         }
     }
-    if (same_shape(&m->plan->values[m->plan->ids], &m->trace->values[m->trace->ids])) m->twin[m->plan->ids] = m->trace->ids;
-    if (same_shape(&m->plan->values[m->plan->pos], &m->trace->values[m->trace->pos])) m->twin[m->plan->pos] = m->trace->pos;
+    identify(m, m->plan->ids, m->trace->ids);
+    identify(m, m->plan->pos, m->trace->pos);
+    for (dct_value_id v = 0; v < m->plan->n_values; v++) {
+        bool is_input = m->plan->values[v].kind == DCT_KIND_INPUT && dct_value_is_end(m->plan, v);
+        if (is_input) identify(m, v, end_of_name(m->trace, &m->plan->values[v]));
+    }
 }
 
 static dct_status check_ends(matcher *m) {
@@ -298,6 +325,13 @@ static dct_status check_ends(matcher *m) {
     dct_value_id logits = m->plan->logits == DCT_NONE ? DCT_NONE : m->twin[m->plan->logits];
     if (logits != m->trace->logits)
         return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: the output is not the model's", m->phase->name);
+    for (dct_value_id t = 0; t < m->trace->n_values; t++) {
+        if (!dct_value_is_end(m->trace, t)) continue;
+        dct_value_id v = end_of_name(m->plan, &m->trace->values[t]);
+        if (v == DCT_NONE || m->twin[v] != t)
+            return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: '%s' is not the graph's", m->phase->name,
+                              m->trace->values[t].name);
+    }
     return DCT_OK;
 }
 

@@ -218,13 +218,16 @@ dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
  * of the region lies in the item of its own name: no two of different roles can meet then, in one phase or in two.
  */
 
-/* The item that holds a persistent value; NULL when such a value has no business there. */
-static const char *item_of_value(const dct_phase *phase, dct_value_id v) {
+/* The name of the item that holds a persistent value; "" when such a value has no business there. Named ends have names of their
+ * own (dct_graph_check), so no two of them have one item. */
+static void name_item_of(const dct_phase *phase, dct_value_id v, char name[DCT_ITEM_NAME_BYTES]) {
     const dct_graph *g = &phase->graph;
-    if (v == g->ids) return DCT_ITEM_IDS;
-    if (v == g->pos) return DCT_ITEM_POS;
-    if (g->logits != DCT_NONE && dct_plan_root(phase, v) == dct_plan_root(phase, g->logits)) return DCT_ITEM_LOGITS;
-    return NULL;
+    const char *fixed = "";
+    if (v == g->ids) fixed = DCT_ITEM_IDS;
+    else if (v == g->pos) fixed = DCT_ITEM_POS;
+    else if (g->logits != DCT_NONE && dct_plan_root(phase, v) == dct_plan_root(phase, g->logits)) fixed = DCT_ITEM_LOGITS;
+    if (fixed[0] == '\0' && dct_value_is_end(g, v)) dct_plan_end_name(&g->values[v], name);
+    else snprintf(name, DCT_ITEM_NAME_BYTES, "%s", fixed);
 }
 
 static bool is_table(const dct_value *value) { return value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE; }
@@ -241,12 +244,13 @@ static const dct_item *persistent_item(const dct_plan *plan, const char *name) {
 /* A value begins where its item does, which is no shorter. Phases have values of different length. */
 static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_value_id v) {
     spot at = spot_of(phase, v);
-    const char *name = item_of_value(phase, v);
-    const dct_item *item = name == NULL ? NULL : persistent_item(c->plan, name);
-    if (item != NULL && at.offset == item->offset && at.bytes <= item->bytes) return DCT_OK;
+    char name[DCT_ITEM_NAME_BYTES];
+    name_item_of(phase, v, name);
+    const dct_item *item = persistent_item(c->plan, name);
+    if (name[0] != '\0' && item != NULL && at.offset == item->offset && at.bytes <= item->bytes) return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' (%llu bytes at %llu) does not lie in the item '%s'", phase->name,
                       phase->graph.values[v].name, (unsigned long long)at.bytes, (unsigned long long)at.offset,
-                      name == NULL ? "(none)" : name);
+                      name);
 }
 
 /* A table fills an item of its own. */

@@ -30,6 +30,7 @@ static void check_cover(uint32_t rows, uint32_t cols, uint32_t n_workers) {
     for (uint32_t i = 0; i < 2; i++) {
         values[i].rows = rows;
         values[i].cols = cols;
+        values[i].row_mul = values[i].row_div = 1;
     }
     dct_graph graph = {.values = values, .n_values = 2};
     dct_op op = {.kind = DCT_OP_ADD, .n_in = 2, .n_out = 1, .in = {0, 0}, .out = {1}};

@@ -265,6 +265,11 @@ static void check_rows(const dct_kernels *ref, const dct_kernels *simd) {
             COMPARE("silu", table->glu(0, x, w, n, out));
             COMPARE("silu in place", table->glu(0, out, w, n, out));
             COMPARE("gelu", table->glu(1, x, w, n, out));
+            COMPARE("sigmoid", table->glu(2, x, w, n, out));
+            COMPARE("mul", table->mul(x, w, n, out));
+            COMPARE("layer_norm", table->layer_norm(x, w, x, n, 1e-5f, out));
+            COMPARE("layer_norm in place", table->layer_norm(out, w, x, n, 1e-5f, out));
+            COMPARE("mix", table->mix(x, w, n < 8 ? 1 : 3, n < 8 ? n : n / 3, out));
             COMPARE("add", table->add(x, w, n, out));
             COMPARE("add in place", table->add(out, w, n, out));
             COMPARE("softcap", table->softcap(x, n, 30.0f, out));
