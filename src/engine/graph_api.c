@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/name_index.h"
 #include "base/size.h"
 #include "engine/engine.h"
-#include "model/name_index.h"
 
 enum { MAX_ROWS = 1 << 24, MAX_COLS = 1 << 24 };
 

@@ -15,6 +15,10 @@ static void put_heading(const dct_text *t, const dct_plan *plan) {
     dct_text_put(t, "model    %s '%s', %" PRIu64 " parameters, tensors %" PRIu64 " bytes (%.2f MiB)\n",
                  dct_safe(plan->arch, &arch), dct_safe(plan->model_name, &name), plan->n_params, plan->tensor_bytes,
                  dct_mib(plan->tensor_bytes));
+    if (dct_plan_is_graph(plan)) {
+        dct_text_put(t, "bounds   runs of 1 to %u rows, threads %u\n\n", b->n_input, b->threads);
+        return;
+    }
     dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input,
                  b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
                  dct_type_flag(b->type_v, type_v));
@@ -79,9 +83,12 @@ static void put_phases(const dct_text *t, const dct_plan *plan) {
                      dct_plan_count_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
                      p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
-    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a token with the context half full, roofline %.2f ms (x %.2f)\n",
-                 plan->bounds.threads, plan->est_ms_per_token, plan->roofline_ms_per_token,
+    const bool is_graph = dct_plan_is_graph(plan);
+    dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a %s, roofline %.2f ms (x %.2f)\n", plan->bounds.threads,
+                 plan->est_ms_per_token, is_graph ? "run of all rows" : "token with the context half full",
+                 plan->roofline_ms_per_token,
                  plan->roofline_ms_per_token > 0 ? plan->est_ms_per_token / plan->roofline_ms_per_token : 1);
+    if (is_graph) return;
     dct_text_put(t, "paper    %u logical tensors in %u buffers (proven: %u meet at one step)\n", plan->paper_tensors,
                  plan->paper_buffers, plan->paper_clique);
 }
