@@ -125,8 +125,9 @@ static const struct {
 /* By the op that is cut over the workers. */
 static lane_kind lane_kind_of(const dct_phase *p, const dct_step *step) {
     switch (p->graph.ops[step->ops[0]].kind) {
-    case DCT_OP_LINEAR: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_GLU: return LANE_PRODUCT;
-    case DCT_OP_ATTN: case DCT_OP_ATTN_PART: return LANE_ATTENTION;
+    case DCT_OP_LINEAR: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_GLU:
+    case DCT_OP_EXPERTS: return LANE_PRODUCT;
+    case DCT_OP_ATTN: case DCT_OP_ATTN_PART: case DCT_OP_ATTN_ROWS: return LANE_ATTENTION;
     default: return LANE_ROWS;
     }
 }

@@ -212,10 +212,12 @@ function stepInList(key) {
 function fillHeader() {
   const b = plan.bounds;
   byId("title").textContent = plan.name || plan.arch;
-  byId("bounds").textContent = plan.arch + ", " + grouped(plan.parameters) + " parameters; context " + grouped(b.ctx) + " = " +
-    grouped(b.max_input) + " in + " + grouped(b.max_output) + " out, ubatch " + b.ubatch + ", " +
-    count(b.slots, "slot") + ", " + count(b.threads, "worker") + ", KV " + b.type_k + "/" + b.type_v + "; estimated " +
-    (plan.est_us_per_token / 1000).toFixed(2) + " ms a token, roofline " +
+  const isGraph = plan.phases.length === 1 && plan.phases[0].name === "graph";
+  const bounds = isGraph ? "runs of 1 to " + count(b.max_input, "row") + ", " + count(b.threads, "worker")
+    : "context " + grouped(b.ctx) + " = " + grouped(b.max_input) + " in + " + grouped(b.max_output) + " out, ubatch " +
+      b.ubatch + ", " + count(b.slots, "slot") + ", " + count(b.threads, "worker") + ", KV " + b.type_k + "/" + b.type_v;
+  byId("bounds").textContent = plan.arch + ", " + grouped(plan.parameters) + " parameters; " + bounds + "; estimated " +
+    (plan.est_us_per_token / 1000).toFixed(2) + (isGraph ? " ms a run of all rows" : " ms a token") + ", roofline " +
     (plan.roofline_us_per_token / 1000).toFixed(2) + " ms";
 }
 

@@ -29,7 +29,7 @@ const STEP_PAINTS = [[0, "product"], [3, "attention"], [4, "row by row"]];
 
 function stepPaint(phase, s) {
   const kind = phase.ops[s.ops[0]].kind;
-  return kind.startsWith("linear") ? 0 : kind.startsWith("attn") ? 3 : 4;
+  return kind.startsWith("linear") || kind === "experts" ? 0 : kind.startsWith("attn") ? 3 : 4;
 }
 
 function lanesScene(phase) {
