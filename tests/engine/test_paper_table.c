@@ -8,7 +8,7 @@
 
 #include "tools/tools.h"
 
-#define WORK DCT_BINARY_DIR "/test_paper_table"
+#define WORK DCT_BINARY_DIR "/paper_table_model"
 
 enum { N = 1024, M = 256, MIB = 1024 * 1024, N_LAYER = 28, HEAD_DIM = 128, TENSORS_A_LAYER = 16 };
 
