@@ -14,7 +14,11 @@ scripts/deps.sh $missing
 scripts/aarch64-sysroot.sh build/aarch64-sysroot
 cmake --preset aarch64 -Wno-dev >/dev/null
 cmake --build build/aarch64 -j "$jobs" -- --no-print-directory -s
-export DCTMS_EMULATED=1
+export DCTMS_EMULATED=1 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu # for programs that tests start
+if ! build/aarch64/dctms --version >/dev/null 2>&1; then
+    echo "test-aarch64: the kernel does not start aarch64 programs, which tests of the command need: install qemu-user-binfmt" >&2
+    exit 1
+fi
 for cpu in ${CPUS:-max cortex-a72}; do
     echo "== qemu-aarch64 -cpu $cpu"
     QEMU_CPU=$cpu ctest --test-dir build/aarch64 --output-on-failure -j "$jobs"
