@@ -59,7 +59,8 @@ typedef struct cli_options {
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
-    uint64_t capacity, nodes;
+    cli_list capacities;
+    uint64_t nodes;
     float seconds;
     bool minimize;
     /* bench */
@@ -79,6 +80,7 @@ typedef struct cli_options {
  * to stderr and returns DCT_USAGE. *help is set when help for the verb was asked for. */
 dct_status cli_parse(int argc, char **argv, cli_options *options, bool *help);
 void cli_help(const char *verb); /* NULL: the verbs */
+bool cli_parse_size(const char *text, uint64_t *out); /* 900M, 1.5G, 123456 */
 
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);

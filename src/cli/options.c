@@ -139,7 +139,8 @@ static const opt_row rows[] = {
     {NULL, "--kl", NULL, O_STR, V_SCORE, F(kl_base), NULL, "FILE", "KL divergence from logits saved earlier"},
     {NULL, "--header", NULL, O_FLAG, V_SYNTH, F(header_only), NULL, NULL, "without the weights: enough for plan and inspect"},
     {NULL, "--type", NULL, O_STR, V_SYNTH, F(type), NULL, "TYPE", "one of the types below (default Q4_0)"},
-    {NULL, "--capacity", NULL, O_SIZE, V_PACK, F(capacity), NULL, "BYTES", "fail unless it fits"},
+    {NULL, "--capacity", NULL, O_LIST, V_PACK, F(capacities), NULL, "[POOL=]BYTES",
+     "fail unless it fits: every pool, or the named one; may be repeated"},
     {NULL, "--minimize", NULL, O_FLAG, V_PACK, F(minimize), NULL, NULL, "the least height, whatever the capacity"},
     {NULL, "--seconds", NULL, O_F32, V_PACK, F(seconds), NULL, "S", "end the search after S seconds with the best so far"},
     {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
@@ -255,7 +256,7 @@ static bool parse_u64(const char *text, uint64_t *out) {
 }
 
 /* 900M, 1.5G, 1024K, 123456; units are powers of 1024, an "iB" or "B" behind them is allowed. */
-static bool parse_size(const char *text, uint64_t *out) {
+bool cli_parse_size(const char *text, uint64_t *out) {
     char *end;
     if (text[0] < '0' || text[0] > '9') return false;
     errno = 0;
@@ -337,7 +338,7 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
         *(uint64_t *)field = dct_hash_mix(dct_os_now_ns() ^ (uint64_t)getpid()) >> 32;
         return true;
     case O_SIZE: /* 0 says "none" where it is used: room for nothing is asked for as room for a byte is, and does as little */
-        if (!parse_size(value, field)) return false;
+        if (!cli_parse_size(value, field)) return false;
         if (*(uint64_t *)field == 0) *(uint64_t *)field = 1;
         return true;
     case O_F32: return parse_f32(value, field);

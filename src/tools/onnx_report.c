@@ -209,6 +209,9 @@ static dct_str item_name(const void *memory, uint32_t item) {
 }
 
 dct_status dct_onnx_draw(const dct_onnx_memory *m, const char *path, dct_arena *arena, dct_err *err) {
-    const dct_pack_picture picture = {m->items, m->n_items, item_name, m};
-    return dct_pack_draw(&picture, &m->packed, path, arena, err);
+    const dct_pack_result *r = &m->packed;
+    const dct_pack_picture picture = {.items = m->items, .n = m->n_items, .name = item_name, .ctx = m,
+                                      .load = r->load, .height = r->height, .optimal = r->optimal,
+                                      .lines = &r->load, .n_lines = 1};
+    return dct_pack_draw(&picture, path, arena, err);
 }

@@ -28,20 +28,22 @@ static void put_name(const canvas *c, dct_str name) {
     }
 }
 
-static void draw_piece(const canvas *c, dct_str name, const dct_pack_item *item, const dct_pack_piece *p) {
+static void draw_piece(const canvas *c, const dct_pack_picture *picture, uint32_t i, const dct_pack_piece *p) {
     static const char *const colors[] = {"#4c78a8", "#f2a541", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#9d9da1"};
-    double top = y_of(c, item->offset + p->high);
+    const dct_pack_item *item = &picture->items[i];
+    uint64_t at = item->offset + (picture->floors != NULL ? picture->floors[i] : 0);
+    double top = y_of(c, at + p->high);
     uint64_t shade = (item->size ^ item->size >> 10 ^ item->begin) % 8;
     dct_text_put(
         &c->t,
         "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\"><title>",
-        x_of(c, p->begin), top, x_of(c, p->end) - x_of(c, p->begin), y_of(c, item->offset + p->low) - top, colors[shade]);
-    put_name(c, name);
+        x_of(c, p->begin), top, x_of(c, p->end) - x_of(c, p->begin), y_of(c, at + p->low) - top, colors[shade]);
+    put_name(c, picture->name(picture->ctx, i));
     dct_text_put(&c->t, ": %" PRIu64 " bytes at %" PRIu64 ", %u to %u</title></rect>\n", p->high - p->low, item->offset + p->low,
                  p->begin, p->end);
 }
 
-static void draw(const dct_pack_picture *p, const dct_pack_result *r, dct_writer *w) {
+static void draw(const dct_pack_picture *p, dct_writer *w) {
     canvas c = {.t = {put_writer, w}, .from = UINT32_MAX};
     uint32_t n = p->n, to = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -49,7 +51,7 @@ static void draw(const dct_pack_picture *p, const dct_pack_result *r, dct_writer
         if (p->items[i].end > to) to = p->items[i].end;
     }
     c.x_scale = to > c.from ? (double)PLOT_W / (to - c.from) : 1;
-    c.y_scale = r->height > 0 ? (double)PLOT_H / (double)r->height : 1;
+    c.y_scale = p->height > 0 ? (double)PLOT_H / (double)p->height : 1;
     dct_text_put(&c.t,
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
                  "font-family=\"sans-serif\" font-size=\"13\">\n",
@@ -57,25 +59,27 @@ static void draw(const dct_pack_picture *p, const dct_pack_result *r, dct_writer
     dct_text_put(&c.t,
                  "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" y=\"26\">%u items, load %" PRIu64
                  ", height %" PRIu64 "%s</text>\n",
-                 WIDTH, HEIGHT, LEFT, n, r->load, r->height, r->optimal ? ", proven optimal" : "");
+                 WIDTH, HEIGHT, LEFT, n, p->load, p->height, p->optimal ? ", proven optimal" : "");
     for (uint32_t i = 0; i < n; i++) {
         const dct_pack_item *item = &p->items[i];
         dct_pack_piece whole = {0, item->size, item->begin, item->end};
-        if (item->n_pieces == 0 && item->size > 0) draw_piece(&c, p->name(p->ctx, i), item, &whole);
-        for (uint32_t k = 0; k < item->n_pieces; k++) draw_piece(&c, p->name(p->ctx, i), item, &item->pieces[k]);
+        if (item->n_pieces == 0 && item->size > 0) draw_piece(&c, p, i, &whole);
+        for (uint32_t k = 0; k < item->n_pieces; k++) draw_piece(&c, p, i, &item->pieces[k]);
     }
-    dct_text_put(&c.t,
-                 "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" stroke-dasharray=\"7 "
-                 "4\"/>\n</svg>\n",
-                 LEFT, y_of(&c, r->load), WIDTH - LEFT, y_of(&c, r->load));
+    for (uint32_t k = 0; k < p->n_lines; k++) {
+        dct_text_put(&c.t,
+                     "<line x1=\"%d\" y1=\"%.2f\" x2=\"%d\" y2=\"%.2f\" stroke=\"#d62728\" stroke-width=\"1.5\" "
+                     "stroke-dasharray=\"7 4\"/>\n",
+                     LEFT, y_of(&c, p->lines[k]), WIDTH - LEFT, y_of(&c, p->lines[k]));
+    }
+    dct_text_put(&c.t, "</svg>\n");
 }
 
-dct_status dct_pack_draw(const dct_pack_picture *picture, const dct_pack_result *result, const char *path, dct_arena *arena,
-                         dct_err *err) {
+dct_status dct_pack_draw(const dct_pack_picture *picture, const char *path, dct_arena *arena, dct_err *err) {
     dct_writer measure = {.size = UINT64_MAX};
-    draw(picture, result, &measure);
+    draw(picture, &measure);
     dct_writer w = {.bytes = dct_arena_alloc(arena, measure.pos), .size = measure.pos};
     if (w.bytes == NULL) return dct_fail_memory(err, arena, "the picture");
-    draw(picture, result, &w);
+    draw(picture, &w);
     return dct_file_write_whole(path, w.bytes, w.pos, err);
 }

@@ -1,19 +1,25 @@
 /* Reading and writing of the public CSV format of static-allocation problems:
  *
  *     id,lower,upper,size[,alignment][,hint][,gaps][,offset]      a heading, then a line an item; lifetimes are half-open:
- *                                                                 lower <= t < upper
+ *                        [,pool][,alias]                          lower <= t < upper
  *
  * Columns may stand in any order. Where they are absent or empty, alignment is 1, there are no gaps, and the offset is free; a
  * given offset is kept. `begin,end` are the older form of lower and upper, with `end` included. `hint` passes through. In
  * `gaps`, separated by spaces: 4-7 is a time in which the item holds nothing, 4-7@0:16 one in which it holds only its own bytes
  * 0..16. What is written is the same file with the offsets filled in.
+ *
+ * Two columns are ours. `pool` names the memory that an item lies in; every pool is packed by itself. `alias` is the id of a line
+ * above, of the same pool: the item is a view of that one or takes its place, and lies in its bytes from the first on, or, as
+ * id@64, from byte 64 on.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/size.h"
+#include "compile/sort.h"
 #include "tools/pack_table.h"
 
 #define MAX_FILE_BYTES (UINT64_C(256) << 20)
@@ -31,13 +37,15 @@ typedef enum column {
     COLUMN_HINT,
     COLUMN_BEGIN,
     COLUMN_END,
+    COLUMN_POOL,
+    COLUMN_ALIAS,
     COLUMN_COUNT
 } column;
 
 _Static_assert((int)COLUMN_COUNT == (int)DCT_PACK_COLUMNS, "a place for each column");
 
-static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id",     "lower", "upper", "size",  "alignment",
-                                                       "offset", "gaps",  "hint",  "begin", "end"};
+static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id",   "lower", "upper", "size", "alignment", "offset",
+                                                       "gaps", "hint",  "begin", "end",  "pool",      "alias"};
 
 typedef dct_pack_table table;
 
@@ -104,7 +112,8 @@ static dct_status read_heading(table *t, dct_err *err) {
         if (c == COLUMN_COUNT || t->at[c] != DCT_NONE) {
             return dct_fail_at(
                 err, DCT_BAD_FILE, offset_in_file(t, fields[i]),
-                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, hint, gaps, offset)",
+                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, hint, gaps, offset, pool, "
+                "alias)",
                 (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
         }
         t->at[c] = i;
@@ -171,8 +180,26 @@ static dct_status read_gaps(const table *t, dct_str text, dct_arena *arena, dct_
     return DCT_OK;
 }
 
-static dct_status read_item(const table *t, dct_str line, dct_arena *arena, dct_pack_item *item, dct_err *err) {
-    dct_str fields[MAX_COLUMNS];
+/* The field of a column, empty where the file has none. */
+static dct_str field_of(const table *t, const dct_str *fields, column c) {
+    return t->at[c] != DCT_NONE ? fields[t->at[c]] : (dct_str){"", 0};
+}
+
+/* Pools are numbered as they come. A file without the column has one. */
+static dct_status read_pool(table *t, dct_str name, uint32_t *pool, dct_err *err) {
+    for (*pool = 0; *pool < t->n_pools; ++*pool) {
+        if (dct_str_eq(t->pools[*pool].name, name)) return DCT_OK;
+    }
+    if (t->n_pools == DCT_PACK_POOLS) {
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, name), "there are more than %d pools", DCT_PACK_POOLS);
+    }
+    t->pools[t->n_pools++] = (dct_pack_pool){.name = name};
+    return DCT_OK;
+}
+
+static dct_status read_item(table *t, uint32_t i, dct_arena *arena, dct_err *err) {
+    dct_str fields[MAX_COLUMNS], line = t->lines[i + 1];
+    dct_pack_item *item = &t->items[i];
     uint64_t lower, upper;
     if (split(line, fields) != t->n_columns)
         return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
@@ -180,23 +207,116 @@ static dct_status read_item(const table *t, dct_str line, dct_arena *arena, dct_
     dct_status status = read_number(t, fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
     if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
     if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_SIZE]], UINT64_MAX, "size", &item->size, err);
-    if (status == DCT_OK && t->at[COLUMN_ALIGNMENT] != DCT_NONE && fields[t->at[COLUMN_ALIGNMENT]].len > 0) {
-        status = read_number(t, fields[t->at[COLUMN_ALIGNMENT]], UINT64_MAX, "alignment", &item->align, err);
-    }
-    if (status == DCT_OK && t->at[COLUMN_OFFSET] != DCT_NONE && fields[t->at[COLUMN_OFFSET]].len > 0) {
-        status = read_number(t, fields[t->at[COLUMN_OFFSET]], UINT64_MAX, "offset", &item->offset, err);
-        item->fixed = true;
-    }
+    dct_str alignment = field_of(t, fields, COLUMN_ALIGNMENT), offset = field_of(t, fields, COLUMN_OFFSET);
+    if (status == DCT_OK && alignment.len > 0)
+        status = read_number(t, alignment, UINT64_MAX, "alignment", &item->align, err);
+    if (status == DCT_OK && offset.len > 0) status = read_number(t, offset, UINT64_MAX, "offset", &item->offset, err);
+    item->fixed = offset.len > 0;
+    t->homes[i].root = i;
+    if (status == DCT_OK) status = read_pool(t, field_of(t, fields, COLUMN_POOL), &t->homes[i].pool, err);
     if (status != DCT_OK) return status;
+    if (!dct_is_pow2(item->align))
+        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, alignment), "alignment %" PRIu64 " is not a power of two",
+                           item->align);
     if (t->at[COLUMN_UPPER] == t->at[COLUMN_END] && t->at[COLUMN_END] != DCT_NONE) upper++; /* `end` is included */
     if (lower >= upper || upper > UINT32_MAX)
         return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower,
                            upper);
     item->begin = (uint32_t)lower;
     item->end = (uint32_t)upper;
-    bool has_gaps = item->size > 0 && t->at[COLUMN_GAPS] != DCT_NONE && fields[t->at[COLUMN_GAPS]].len > 0;
-    return has_gaps ? read_gaps(t, fields[t->at[COLUMN_GAPS]], arena, item, err) : DCT_OK;
+    dct_str gaps = field_of(t, fields, COLUMN_GAPS);
+    return item->size > 0 && gaps.len > 0 ? read_gaps(t, gaps, arena, item, err) : DCT_OK;
 }
+
+/* ---- whose bytes ---- */
+
+static uint64_t hash_of(dct_str s) { return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, s.ptr, s.len)); }
+
+/* All ids by their hashes. */
+static dct_sort_key *sort_ids(const table *t, uint32_t n, dct_arena *arena) {
+    dct_sort_key *ids = dct_arena_array(arena, n, sizeof *ids);
+    if (ids == NULL) return NULL;
+    for (uint32_t i = 0; i < n; i++) ids[i] = (dct_sort_key){.first = hash_of(dct_pack_table_id(t, i)), .index = i};
+    dct_sort_keys(ids, n);
+    return ids;
+}
+
+/* The item with this id; DCT_NONE when there is none, or more than one. */
+static uint32_t find_id(const table *t, const dct_sort_key *ids, uint32_t n, dct_str id) {
+    uint64_t hash = hash_of(id);
+    uint32_t low = 0, high = n, found = DCT_NONE;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (ids[mid].first < hash) low = mid + 1;
+        else high = mid;
+    }
+    for (; low < n && ids[low].first == hash; low++) {
+        if (!dct_str_eq(dct_pack_table_id(t, ids[low].index), id)) continue;
+        if (found != DCT_NONE) return DCT_NONE;
+        found = ids[low].index;
+    }
+    return found;
+}
+
+/* An id may have an @ in it: it is the last one that a byte follows, where the whole is no id. */
+static dct_status read_alias(const table *t, const dct_sort_key *ids, uint32_t n, dct_str text, uint32_t *owner, uint64_t *shift,
+                             dct_err *err) {
+    size_t cut = text.len;
+    *shift = 0;
+    *owner = find_id(t, ids, n, text);
+    if (*owner != DCT_NONE) return DCT_OK;
+    while (cut > 0 && text.ptr[cut - 1] != '@') cut--;
+    if (cut == 0) return DCT_OK;
+    *owner = find_id(t, ids, n, (dct_str){text.ptr, cut - 1});
+    return read_number(t, (dct_str){text.ptr + cut, text.len - cut}, UINT64_MAX, "an alias's byte", shift, err);
+}
+
+/* A root lies as everything in it wants to lie. NULL, or what is wrong. */
+static const char *settle(table *t, uint32_t i) {
+    dct_pack_item *item = &t->items[i], *root = &t->items[t->homes[i].root];
+    uint64_t shift = t->homes[i].shift;
+    if (shift % item->align != 0) return "begins at a byte of its owner that its alignment forbids";
+    if (item->align > root->align) root->align = item->align;
+    if (!item->fixed) return NULL;
+    if (item->offset < shift || (root->fixed && root->offset != item->offset - shift)) return "is fixed elsewhere than its owner";
+    root->fixed = true;
+    root->offset = item->offset - shift;
+    return NULL;
+}
+
+static dct_status share(table *t, const dct_sort_key *ids, uint32_t n, uint32_t i, dct_str text, dct_err *err) {
+    uint64_t shift, end;
+    uint32_t owner;
+    dct_status status = read_alias(t, ids, n, text, &owner, &shift, err);
+    if (status != DCT_OK) return status;
+    const char *wrong = NULL;
+    if (owner == DCT_NONE || owner >= i) wrong = "is not the id of one line above it";
+    else if (t->homes[owner].pool != t->homes[i].pool) wrong = "lies in another pool";
+    else if (!dct_add_u64(shift, t->items[i].size, &end) || end > t->items[owner].size) wrong = "has not so many bytes";
+    if (wrong == NULL) {
+        t->homes[i].root = t->homes[owner].root;
+        t->homes[i].shift = t->homes[owner].shift + shift;
+        wrong = settle(t, i);
+    }
+    if (wrong == NULL) return DCT_OK;
+    return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, text), "alias '%.*s' %s", (int)(text.len < 60 ? text.len : 60),
+                       text.ptr, wrong);
+}
+
+static dct_status read_aliases(table *t, uint32_t n, dct_arena *arena, dct_err *err) {
+    dct_sort_key *ids = sort_ids(t, n, arena);
+    if (ids == NULL) return dct_fail_memory(err, arena, "the problem");
+    for (uint32_t i = 0; i < n; i++) {
+        dct_str fields[MAX_COLUMNS];
+        split(t->lines[i + 1], fields);
+        dct_str text = field_of(t, fields, COLUMN_ALIAS);
+        dct_status status = text.len > 0 ? share(t, ids, n, i, text, err) : DCT_OK;
+        if (status != DCT_OK) return status;
+    }
+    return DCT_OK;
+}
+
+/* ---- the file ---- */
 
 dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, dct_pack_table *out, dct_err *err) {
     table made = {.text = text, .n_text = n}, *t = &made;
@@ -204,14 +324,15 @@ dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, 
     if (status == DCT_OK) status = read_heading(t, err);
     if (status != DCT_OK) return status;
     if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
-    t->items = dct_arena_array(arena, t->n_lines - 1, sizeof *t->items);
-    if (t->items == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint64_t i = 1; i < t->n_lines; i++) {
-        status = read_item(t, t->lines[i], arena, &t->items[i - 1], err);
-        if (status != DCT_OK) return status;
-    }
-    *out = made;
-    return DCT_OK;
+    uint32_t n_items = (uint32_t)(t->n_lines - 1);
+    t->items = dct_arena_array(arena, n_items, sizeof *t->items);
+    t->homes = dct_arena_array(arena, n_items, sizeof *t->homes);
+    t->pools = dct_arena_array(arena, DCT_PACK_POOLS, sizeof *t->pools);
+    if (t->items == NULL || t->homes == NULL || t->pools == NULL) return dct_fail_memory(err, arena, "the problem");
+    for (uint32_t i = 0; status == DCT_OK && i < n_items; i++) status = read_item(t, i, arena, err);
+    if (status == DCT_OK && t->at[COLUMN_ALIAS] != DCT_NONE) status = read_aliases(t, n_items, arena, err);
+    if (status == DCT_OK) *out = made;
+    return status;
 }
 
 dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_table *out, dct_err *err) {

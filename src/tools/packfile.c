@@ -1,62 +1,73 @@
 /* tools/packfile: the packer on a file. Every answer is checked by the verifier before it is written. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/os.h"
+#include "base/safe_text.h"
 #include "tools/pack_svg.h"
 #include "tools/pack_table.h"
 #include "tools/tools.h"
-#include "verify/packing.h"
 
 /* What the search may take when neither nodes nor seconds are given and the answer matters. */
 #define WANTED_NODES UINT64_C(1000000)
 
 static bool is_late(void *deadline) { return dct_os_now_ns() >= *(const uint64_t *)deadline; }
 
-/* Where the bytes of each piece lie, for the verifier. */
-static dct_status verify(const dct_pack_item *items, uint32_t n, uint64_t height, dct_arena *arena, dct_err *err) {
-    uint64_t n_pieces = 0, found;
-    for (uint32_t i = 0; i < n; i++) n_pieces += items[i].n_pieces > 0 ? items[i].n_pieces : 1;
-    dct_packed *list = dct_arena_array(arena, n_pieces, sizeof *list);
-    if (list == NULL) return dct_fail_memory(err, arena, "the check of a packing");
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = items[i].offset;
-        if (at % items[i].align != 0) return dct_fail(err, DCT_BUG, "item %u is not aligned", i);
-        if (items[i].n_pieces == 0 && items[i].size > 0)
-            list[used++] = (dct_packed){at, at + items[i].size, items[i].begin, items[i].end, i};
-        for (uint32_t k = 0; k < items[i].n_pieces; k++) {
-            const dct_pack_piece *p = &items[i].pieces[k];
-            list[used++] = (dct_packed){at + p->low, at + p->high, p->begin, p->end, i};
-        }
-    }
-    dct_status status = dct_verify_packing(list, used, arena, &found, err);
-    if (status == DCT_OK && found != height)
-        status = dct_fail(err, DCT_BUG, "the height is %" PRIu64 ", not %" PRIu64, found, height);
-    return status;
+/* A pool's name as a file and a terminal can show it. */
+static const char *show_name(const dct_pack_pool *pool, dct_safe_text *room) {
+    char name[64];
+    size_t n = pool->name.len < sizeof name - 1 ? pool->name.len : sizeof name - 1;
+    memcpy(name, pool->name.ptr, n);
+    name[n] = '\0';
+    return dct_safe(name, room);
 }
 
-dct_status dct_pack_table_pack(dct_pack_table *t, const dct_pack_params *params, dct_arena *arena, dct_pack_result *result,
-                               dct_err *err) {
-    uint32_t n = (uint32_t)(t->n_lines - 1);
-    dct_status status = dct_pack(t->items, n, NULL, params, arena, result, err);
-    if (status == DCT_USAGE) { /* the message stays */
-        status = DCT_BAD_FILE;
-        if (err != NULL) err->code = status;
-    }
-    return status == DCT_OK ? verify(t->items, n, result->height, arena, err) : status;
+/* A failure about one of several pools says so. */
+static dct_status name_pool(const dct_pack_table *t, uint32_t pool, dct_status status, dct_err *err) {
+    if (status == DCT_OK || err == NULL || t->n_pools < 2) return status;
+    dct_err why = *err;
+    dct_safe_text room;
+    return dct_fail(err, status, "pool '%.100s': %.260s", show_name(&t->pools[pool], &room), why.message);
 }
 
-static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct_arena *arena, dct_pack_result *result,
-                       dct_err *err) {
-    uint64_t deadline = dct_os_now_ns() + (uint64_t)((double)params->seconds * 1e9);
+/* The last that speaks of a pool counts. */
+static uint64_t capacity_of(const dct_packfile_params *params, const dct_pack_pool *pool) {
+    uint64_t capacity = 0;
+    for (uint32_t k = 0; k < params->n_capacities; k++) {
+        const dct_packfile_capacity *c = &params->capacities[k];
+        if (c->pool == NULL || dct_str_eq_z(pool->name, c->pool)) capacity = c->bytes;
+    }
+    return capacity;
+}
+
+static dct_status check_names(const dct_packfile_params *params, const dct_pack_table *t, dct_err *err) {
+    for (uint32_t k = 0; k < params->n_capacities; k++) {
+        const char *name = params->capacities[k].pool;
+        uint32_t pool = 0;
+        while (name != NULL && pool < t->n_pools && !dct_str_eq_z(t->pools[pool].name, name)) pool++;
+        if (name != NULL && pool == t->n_pools)
+            return dct_fail(err, DCT_USAGE, "a capacity for '%.100s', which is no pool", name);
+    }
+    return DCT_OK;
+}
+
+/* Pools share the seconds, but not the nodes. */
+static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct_arena *arena, dct_err *err) {
+    uint64_t begun = dct_os_now_ns(), deadline;
     bool timed = params->seconds > 0;
-    dct_pack_params pack = {.nodes = params->nodes,
-                            .capacity = params->minimize ? 0 : params->capacity,
-                            .stop = timed ? is_late : NULL,
-                            .ctx = &deadline};
-    if (pack.nodes == 0 && timed) pack.nodes = UINT64_MAX;
-    if (pack.nodes == 0 && (params->minimize || params->capacity != 0)) pack.nodes = WANTED_NODES;
-    return dct_pack_table_pack(t, &pack, arena, result, err);
+    for (uint32_t pool = 0; pool < t->n_pools; pool++) {
+        uint64_t capacity = capacity_of(params, &t->pools[pool]);
+        deadline = begun + (uint64_t)((double)params->seconds * 1e9 * (pool + 1) / t->n_pools);
+        dct_pack_params pack = {.nodes = params->nodes,
+                                .capacity = params->minimize ? 0 : capacity,
+                                .stop = timed ? is_late : NULL,
+                                .ctx = &deadline};
+        if (pack.nodes == 0 && timed) pack.nodes = UINT64_MAX;
+        if (pack.nodes == 0 && (params->minimize || capacity != 0)) pack.nodes = WANTED_NODES;
+        dct_status status = dct_pack_table_pack(t, pool, &pack, arena, err);
+        if (status != DCT_OK) return name_pool(t, pool, status, err);
+    }
+    return DCT_OK;
 }
 
 static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dct_err *err) {
@@ -72,30 +83,63 @@ static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dc
 
 static dct_str item_name(const void *table, uint32_t item) { return dct_pack_table_id(table, item); }
 
+/* Pools lie over each other in the picture. */
+static dct_status draw(const dct_packfile_params *params, const dct_pack_table *t, dct_arena *arena, dct_err *err) {
+    uint32_t n = (uint32_t)(t->n_lines - 1);
+    dct_pack_picture picture = {.items = t->items, .n = n, .name = item_name, .ctx = t, .optimal = true};
+    uint64_t *floors = dct_arena_array(arena, n, sizeof *floors), *loads = dct_arena_array(arena, t->n_pools, sizeof *loads);
+    if (floors == NULL || loads == NULL) return dct_fail_memory(err, arena, "the picture");
+    for (uint32_t pool = 0; pool < t->n_pools; pool++) {
+        const dct_pack_result *r = &t->pools[pool].packed;
+        for (uint32_t i = 0; i < n; i++) floors[i] = t->homes[i].pool == pool ? picture.height : floors[i];
+        loads[pool] = picture.height + r->load;
+        picture.height += r->height;
+        picture.load += r->load;
+        picture.optimal = picture.optimal && r->optimal;
+    }
+    picture.floors = floors;
+    picture.lines = loads;
+    picture.n_lines = t->n_pools;
+    return dct_pack_draw(&picture, params->svg, arena, err);
+}
+
+/* What is said of a pool, and of all of them. */
+static void report(const dct_packfile_params *params, const dct_pack_table *t, double ms, dct_packfile_result *all) {
+    *all = (dct_packfile_result){.optimal = true, .ms = ms};
+    for (uint32_t pool = 0; pool < t->n_pools; pool++) {
+        const dct_pack_result *r = &t->pools[pool].packed;
+        dct_packfile_result one = {.load = r->load, .bound = r->bound, .height = r->height, .nodes = r->nodes,
+                                   .optimal = r->optimal};
+        dct_safe_text room;
+        for (uint64_t i = 0; i < t->n_lines - 1; i++) one.n_items += t->homes[i].pool == pool;
+        all->n_items += one.n_items;
+        all->load += one.load;
+        all->bound += one.bound;
+        all->height += one.height;
+        all->nodes += one.nodes;
+        all->optimal = all->optimal && one.optimal;
+        if (params->pool != NULL && t->n_pools > 1) params->pool(params->ctx, show_name(&t->pools[pool], &room), &one);
+    }
+}
+
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err) {
     dct_arena arena;
     dct_pack_table t = {0};
-    dct_pack_result packed;
     dct_arena_init(&arena, 0);
     uint64_t begun = dct_os_now_ns();
     dct_status status = dct_pack_table_read(params->path, &arena, &t, err);
-    if (status == DCT_OK) status = pack(params, &t, &arena, &packed, err);
+    if (status == DCT_OK) status = check_names(params, &t, err);
+    if (status == DCT_OK) status = pack(params, &t, &arena, err);
     if (err != NULL && status == DCT_BAD_FILE) dct_err_name_file(err, params->path);
     if (status == DCT_OK) {
-        *result = (dct_packfile_result){.n_items = t.n_lines - 1,
-                                        .load = packed.load,
-                                        .bound = packed.bound,
-                                        .height = packed.height,
-                                        .nodes = packed.nodes,
-                                        .optimal = packed.optimal,
-                                        .ms = (double)(dct_os_now_ns() - begun) / 1e6};
+        report(params, &t, (double)(dct_os_now_ns() - begun) / 1e6, result);
         if (params->output != NULL) status = dct_pack_table_save(&t, params->output, &arena, err);
     }
-    if (status == DCT_OK && params->svg != NULL) {
-        const dct_pack_picture picture = {t.items, (uint32_t)(t.n_lines - 1), item_name, &t};
-        status = dct_pack_draw(&picture, &packed, params->svg, &arena, err);
+    if (status == DCT_OK && params->svg != NULL) status = draw(params, &t, &arena, err);
+    for (uint32_t pool = 0; status == DCT_OK && pool < t.n_pools; pool++) {
+        status = check_capacity(capacity_of(params, &t.pools[pool]), &t.pools[pool].packed, err);
+        status = name_pool(&t, pool, status, err);
     }
-    if (status == DCT_OK) status = check_capacity(params->capacity, &packed, err);
     dct_arena_deinit(&arena);
     return status;
 }

@@ -22,22 +22,29 @@ dct_status dct_synth(const dct_synth_params *params, dct_err *err);
 const char *dct_synth_names(void); /* for people: all of them, with commas */
 const char *dct_synth_mix_names(void);
 
-/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,hint,gaps,offset]; half-open), packs it, has the
- * answer verified, and writes it back with offsets. Stops at the first packing under `capacity` unless `minimize`; DCT_NO_FIT
- * when none was found. */
-typedef struct dct_packfile_params {
-    const char *path;
-    const char *output, *svg; /* NULL: no such file */
-    uint64_t capacity;        /* 0: none */
-    uint64_t nodes;           /* of the exact search; 0: default */
-    float seconds;            /* 0: nodes alone decide, and the answer is the same everywhere */
-    bool minimize;
-} dct_packfile_params;
+/* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,hint,gaps,offset], half-open, and our pool and alias),
+ * packs each pool, has the answer verified, and writes it back with offsets. Stops at the first packing under a capacity unless
+ * `minimize`; DCT_NO_FIT when none was found. */
 typedef struct dct_packfile_result {
-    uint64_t n_items, load, bound, height, nodes; /* bound: proven, no packing is lower */
+    uint64_t n_items, load, bound, height, nodes; /* bound: proven, no packing is lower. Sums where there are several pools */
     bool optimal;                                 /* height == bound */
     double ms;
 } dct_packfile_result;
+typedef struct dct_packfile_capacity {
+    const char *pool; /* NULL: of each pool of which none after it speaks */
+    uint64_t bytes;
+} dct_packfile_capacity;
+typedef struct dct_packfile_params {
+    const char *path;
+    const char *output, *svg; /* NULL: no such file */
+    const dct_packfile_capacity *capacities;
+    uint32_t n_capacities;
+    uint64_t nodes;           /* of the exact search, for each pool; 0: default */
+    float seconds;            /* 0: nodes alone decide, and the answer is the same everywhere */
+    bool minimize;
+    void (*pool)(void *ctx, const char *name, const dct_packfile_result *result); /* told of each when there are several */
+    void *ctx;
+} dct_packfile_params;
 dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
 
 /* Plans an ONNX file: the lifetimes of its values, a packing that the verifier accepted, its certificate, and what it all takes.

@@ -36,7 +36,7 @@ dct_status dct_verify_packing(dct_packed *list, uint32_t n, dct_arena *arena, ui
         for (uint32_t m = 0; m < n_live; m++) {
             const dct_packed *a = &list[live[m]], *b = &list[k];
             if (a->end <= b->begin) continue;
-            if (a->low < b->high && b->low < a->high)
+            if (a->owner != b->owner && a->low < b->high && b->low < a->high)
                 return dct_fail(err, DCT_BUG, "items %u and %u hold a byte together at time %u", a->owner, b->owner, b->begin);
             live[kept++] = live[m];
         }

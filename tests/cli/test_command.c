@@ -28,9 +28,12 @@ static int make_files(void **state) {
     replace_all(bytes + at + 35, n_template, "im_end", "qq_end");
     write_whole("foreign.gguf", bytes, n);
     free(bytes);
+    static const char pools[] =
+        "id,lower,upper,size,alias,pool\na,0,3,64,,fast\nb,2,5,64,a,fast\nc,4,9,16,b@48,fast\nd,0,9,80,,slow\n";
     char head[20] = "DCTLOGIT";
     memcpy(head + 8, (uint32_t[2]){10, 1536}, 8);
     write_whole("cut.logits", head, sizeof head);
+    write_whole("pools.csv", pools, sizeof pools - 1);
     char *text = malloc(200000);
     memset(text, 'a', 200000);
     write_whole("big.txt", text, 200000);
@@ -48,6 +51,7 @@ typedef struct command_case {
 
 static const command_case cases[] = {
     /* 0 */
+    {"pack $Wpools.csv --capacity 1K --capacity slow=80", "", 0, NULL, "4 items, load 144, height 144 (1.0000 of load), optimal"},
     {"--help", "", 0, NULL, "Exit codes"},
     {"--version", "", 0, NULL, "dctms "},
     {"run --help", "", 0, NULL, "--seal HOW"},
@@ -149,6 +153,8 @@ static const command_case cases[] = {
     {"plan $M -c 200 --memory-budget 17M --budget-ctx 256", "", 1, "dctms: a least context of 256 tokens is more than the context of 200", NULL},
     {"plan $M -n 64 --memory-budget 17M --budget-ctx 64", "", 1, "dctms: a context of 64 tokens leaves no room", NULL},
     {"run $M --plan $Wplan -p x --budget-ctx 64", "", 1, "dctms: --plan has its bounds", NULL},
+    {"pack $Wpools.csv --capacity fast=x", "", 1, "dctms: --capacity: 'fast=x' is not a value for it", NULL},
+    {"pack $Wpools.csv --capacity medium=1K", "", 1, "dctms: a capacity for 'medium', which is no pool", NULL},
     {"pack $Wfew.txt --seconds -1", "", 1, "dctms: --seconds -1", NULL},
     /* 2 */
     {"run $Wnan.gguf -c 64 -n 4 -p x", "", 2, "dctms: " WORK "nan.gguf: the logits are not finite at token ", NULL},
@@ -179,6 +185,7 @@ static const command_case cases[] = {
     {"score $M -f $Wfew.txt --kl $Wcut.logits", "", 2, "dctms: " WORK "cut.logits: the file is cut off: it has 20 bytes, 61456 are needed", NULL},
     {"pack $Wbig.txt", "", 2, "dctms: " WORK "big.txt: ", NULL},
     /* 3 */
+    {"pack $Wpools.csv --capacity 1K --capacity slow=79", "", 3, "dctms: pool 'slow': the capacity is 79", "pool 'fast': 3 items, load 64"},
     {"plan $M --memory-budget 1M", "", 3, "dctms: ", NULL},
     {"run $M -p x --memory-budget 1M", "", 3, "dctms: ", NULL},
     {"plan $M --memory-budget 0", "", 3, "dctms: needs at least ", NULL},

@@ -11,15 +11,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dct_arena arena;
     dct_err err = {0};
     dct_pack_table table = {0};
-    dct_pack_result result;
     if (n == 0) return 0;
     dct_arena_init(&arena, 0);
     dct_status status = dct_pack_table_parse((const char *)data, n, &arena, &table, &err);
     if (arena.peak_bytes > 256 * (uint64_t)n + 1024 * 1024) abort();
     if (status == DCT_OK && table.n_lines <= FUZZ_ITEMS) {
         const dct_pack_params params = {.nodes = FUZZ_NODES};
-        status = dct_pack_table_pack(&table, &params, &arena, &result, &err);
-        if (status == DCT_OK && (result.height < result.bound || result.bound < result.load)) abort();
+        for (uint32_t pool = 0; status == DCT_OK && pool < table.n_pools; pool++) {
+            const dct_pack_result *r = &table.pools[pool].packed;
+            status = dct_pack_table_pack(&table, pool, &params, &arena, &err);
+            if (status == DCT_OK && (r->height < r->bound || r->bound < r->load)) abort();
+        }
         if (status == DCT_OK) status = dct_pack_table_save(&table, "/dev/null", &arena, &err);
     }
     if (status != DCT_OK && (status != DCT_BAD_FILE || err.message[0] == '\0')) abort();

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "tools/tools.h"
 
 static const char *write_problem(const char *text) {
@@ -30,7 +31,9 @@ static const char *read_answer(const char *path) {
 }
 
 static dct_status pack(const char *text, uint64_t capacity, dct_packfile_result *result, dct_err *err) {
-    dct_packfile_params params = {.path = write_problem(text), .output = "packfile_answer.csv", .capacity = capacity};
+    const dct_packfile_capacity of_all = {.bytes = capacity};
+    dct_packfile_params params = {.path = write_problem(text), .output = "packfile_answer.csv", .capacities = &of_all,
+                                  .n_capacities = capacity != 0};
     memset(err, 0, sizeof *err);
     return dct_packfile(&params, result, err);
 }
@@ -71,6 +74,195 @@ static void gaps_are_used(void **state) {
     assert_int_equal(r.height, 8);
     assert_string_equal(read_answer("packfile_answer.csv"),
                         "id,lower,upper,size,gaps,offset\na,0,9,8,2-4@0:3  4-6@0:2,0\nb,2,6,5,,3\nonly gaps,0,4,100,0-4,0\n");
+}
+
+/* A value that shrinks gives away what it no longer holds: the front, the back, or both by and by. */
+static void values_that_shrink_give_bytes_away(void **state) {
+    (void)state;
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(pack("id,lower,upper,size,gaps\na,0,9,8,3-9@0:2\nb,3,9,6,\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_true(r.optimal);
+    assert_int_equal(pack("id,lower,upper,size,gaps\na,0,9,8,3-6@2:8 6-9@4:6\nb,3,9,2,\nc,6,9,2,\nd,6,9,2,\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8);
+    assert_string_equal(read_answer("packfile_answer.csv"), "id,lower,upper,size,gaps,offset\na,0,9,8,3-6@2:8 6-9@4:6,0\nb,3,9,2,,0\n"
+                                                            "c,6,9,2,,2\nd,6,9,2,,6\n");
+}
+
+/* ---- pools ---- */
+
+typedef struct told { uint32_t n; char names[4][32]; dct_packfile_result of[4]; } told;
+
+static void tell(void *ctx, const char *name, const dct_packfile_result *r) {
+    told *t = ctx;
+    assert_true(t->n < 4);
+    strcpy(t->names[t->n], name);
+    t->of[t->n++] = *r;
+}
+
+static const char POOLS[] = "id,lower,upper,size,pool\na,0,4,8,fast\nb,2,6,8,slow\nc,3,9,4,fast\nd,5,9,5,\ne,0,3,3,slow\n";
+
+static void each_pool_is_packed_by_itself(void **state) {
+    (void)state;
+    told t = {0};
+    dct_packfile_params params = {.path = write_problem(POOLS), .output = "packfile_answer.csv", .pool = tell, .ctx = &t};
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
+    static const struct { const char *name; uint32_t n_items, height; } pools[] = {{"fast", 2, 12}, {"slow", 2, 11}, {"", 1, 5}};
+    assert_int_equal(t.n, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_string_equal(t.names[i], pools[i].name);
+        assert_int_equal(t.of[i].n_items, pools[i].n_items);
+        assert_int_equal(t.of[i].height, pools[i].height);
+        assert_int_equal(t.of[i].load, pools[i].height);
+    }
+    assert_int_equal(r.n_items, 5);
+    assert_int_equal(r.height, 28);
+    assert_int_equal(r.load, 28);
+    assert_true(r.optimal);
+    assert_string_equal(read_answer("packfile_answer.csv"), "id,lower,upper,size,pool,offset\na,0,4,8,fast,0\nb,2,6,8,slow,0\n"
+                                                            "c,3,9,4,fast,8\nd,5,9,5,,0\ne,0,3,3,slow,8\n");
+}
+
+static void capacities_are_of_pools(void **state) {
+    (void)state;
+    static const struct { dct_packfile_capacity given[2]; uint32_t n; dct_status status; const char *says; } cases[] = {
+        {{{NULL, 12}}, 1, DCT_OK, NULL},
+        {{{NULL, 11}}, 1, DCT_NO_FIT, "pool 'fast': the capacity is 11"},
+        {{{NULL, 11}, {"fast", 12}}, 2, DCT_OK, NULL},
+        {{{"fast", 12}, {NULL, 11}}, 2, DCT_NO_FIT, "pool 'fast'"}, /* the last one that speaks of it */
+        {{{"slow", 10}}, 1, DCT_NO_FIT, "pool 'slow': the capacity is 10"},
+        {{{"", 4}}, 1, DCT_NO_FIT, "pool ''"},
+        {{{"medium", 10}}, 1, DCT_USAGE, "'medium', which is no pool"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dct_packfile_params params = {.path = write_problem(POOLS), .capacities = cases[i].given, .n_capacities = cases[i].n};
+        dct_packfile_result r;
+        dct_err err = {0};
+        assert_int_equal(dct_packfile(&params, &r, &err), cases[i].status);
+        if (cases[i].says != NULL && strstr(err.message, cases[i].says) == NULL) fail_msg("case %zu: '%s'", i, err.message);
+    }
+}
+
+/* ---- aliases ---- */
+
+static void aliases_lie_in_the_bytes_that_they_name(void **state) {
+    (void)state;
+    dct_packfile_result r;
+    dct_err err;
+    /* b takes a's place, c is the upper half of b, d comes when only c is left, e never meets a byte of the others */
+    assert_int_equal(pack("id,lower,upper,size,alias\na,0,3,8,\nb,2,5,8,a\nc,4,9,4,b@4\nd,5,9,4,\ne,0,9,1,\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.load, 9);
+    assert_int_equal(r.height, 9);
+    assert_string_equal(read_answer("packfile_answer.csv"),
+                        "id,lower,upper,size,alias,offset\na,0,3,8,,0\nb,2,5,8,a,0\nc,4,9,4,b@4,4\nd,5,9,4,,0\ne,0,9,1,,8\n");
+    /* what is live at both ends of a buffer keeps what lies between */
+    assert_int_equal(pack("id,lower,upper,size,alias\na,0,1,9,\nb,1,5,3,a\nc,1,5,3,a@6\nd,1,5,3,\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 12);
+    /* the offset and the alignment of an alias are its owner's as well */
+    assert_int_equal(pack("id,lower,upper,size,alias,offset,alignment\na@1,0,4,8,,,\nb,4,9,4,a@1@4,20,4\nc,0,9,16,,,\n", 0, &r, &err),
+                     DCT_OK);
+    assert_string_equal(read_answer("packfile_answer.csv"),
+                        "id,lower,upper,size,alias,offset,alignment\na@1,0,4,8,,16,\nb,4,9,4,a@1@4,20,4\nc,0,9,16,,0,\n");
+}
+
+typedef struct small { uint32_t lower, upper, size, shrink_at, shrunk, owner, shift, pool; } small; /* shrunk: bytes from shrink_at on */
+
+/* What a root and all that shares its bytes hold at a time: from the lowest byte to the highest. */
+static bool held(const small *items, uint32_t n, uint32_t root, uint32_t time, uint32_t *low, uint32_t *high) {
+    *low = UINT32_MAX;
+    *high = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i, shift = 0;
+        for (; items[at].owner != at; at = items[at].owner) shift += items[at].shift;
+        if (at != root || time < items[i].lower || time >= items[i].upper) continue;
+        uint32_t end = shift + (time >= items[i].shrink_at ? items[i].shrunk : items[i].size);
+        *low = shift < *low ? shift : *low;
+        *high = end > *high ? end : *high;
+    }
+    return *high > 0;
+}
+
+/* The least height of all places of the roots of a pool from `next` on. */
+static void try_places(const small *items, uint32_t n, uint32_t pool, uint32_t next, uint32_t *at, uint32_t height, uint32_t *best) {
+    while (next < n && (items[next].owner != next || items[next].pool != pool)) next++;
+    if (height >= *best) return;
+    if (next == n) {
+        *best = height;
+        return;
+    }
+    for (at[next] = 0; at[next] < *best; at[next]++) {
+        bool clear = true;
+        uint32_t top = height, low, high, other_low, other_high;
+        for (uint32_t t = 0; t < 6; t++) {
+            if (!held(items, n, next, t, &low, &high)) continue;
+            top = at[next] + high > top ? at[next] + high : top;
+            for (uint32_t i = 0; i < next; i++) {
+                if (items[i].owner != i || items[i].pool != pool || !held(items, n, i, t, &other_low, &other_high)) continue;
+                clear = clear && (at[next] + high <= at[i] + other_low || at[i] + other_high <= at[next] + low);
+            }
+        }
+        if (clear) try_places(items, n, pool, next + 1, at, top, best);
+    }
+}
+
+static uint64_t rng_state;
+static uint32_t below(uint32_t n) { return (uint32_t)(dct_hash_mix(rng_state += UINT64_C(0x9e3779b97f4a7c15)) % n); }
+
+static uint32_t random_small(small *items) {
+    uint32_t n = 1 + below(7);
+    for (uint32_t i = 0; i < n; i++) {
+        small *s = &items[i];
+        *s = (small){.lower = below(6), .size = 1 + below(6), .owner = i, .pool = below(2)};
+        s->upper = s->lower + 1 + below(6 - s->lower);
+        s->shrink_at = s->lower + 1 + below(6);
+        s->shrunk = below(3) == 0 ? 1 + below(s->size) : s->size;
+        if (i == 0 || below(2) == 0) continue;
+        const small *owner = &items[s->owner = below(i)];
+        s->shift = below(owner->size);
+        s->size = 1 + below(owner->size - s->shift);
+        s->shrunk = s->shrunk < s->size ? s->shrunk : s->size;
+        s->pool = owner->pool;
+    }
+    return n;
+}
+
+/* Pools, aliases and shrinking in one, against all places that there are: never under the least height, and at it where proven. */
+static void small_files_are_as_low_as_can_be(void **state) {
+    (void)state;
+    uint32_t n_proven = 0, n_pools = 0;
+    for (uint32_t round = 0; round < 1500; round++) {
+        rng_state = round;
+        small items[7];
+        char text[1024];
+        uint32_t n = random_small(items), used = (uint32_t)snprintf(text, sizeof text, "id,lower,upper,size,gaps,alias,pool\n");
+        for (uint32_t i = 0; i < n; i++) {
+            const small *s = &items[i];
+            used += (uint32_t)snprintf(text + used, sizeof text - used, "i%u,%u,%u,%u,", i, s->lower, s->upper, s->size);
+            if (s->shrunk < s->size && s->shrink_at < s->upper)
+                used += (uint32_t)snprintf(text + used, sizeof text - used, "%u-%u@0:%u", s->shrink_at, s->upper, s->shrunk);
+            used += (uint32_t)snprintf(text + used, sizeof text - used, ",");
+            if (s->owner != i) used += (uint32_t)snprintf(text + used, sizeof text - used, "i%u@%u", s->owner, s->shift);
+            used += (uint32_t)snprintf(text + used, sizeof text - used, ",%c\n", s->pool == 0 ? 'p' : 'q');
+        }
+        told t = {0};
+        dct_packfile_params params = {.path = write_problem(text), .pool = tell, .ctx = &t};
+        dct_packfile_result r;
+        dct_err err;
+        if (dct_packfile(&params, &r, &err) != DCT_OK) fail_msg("round %u: %s\n%s", round, err.message, text);
+        if (t.n == 0) tell(&t, items[0].pool == 0 ? "p" : "q", &r);
+        for (uint32_t k = 0; k < t.n; k++) {
+            uint32_t at[7], best = 43;
+            try_places(items, n, t.names[k][0] == 'p' ? 0 : 1, 0, at, 0, &best);
+            if (t.of[k].height < best || (t.of[k].optimal && t.of[k].height != best) || t.of[k].bound > best)
+                fail_msg("round %u, pool %s: %u, not %u\n%s", round, t.names[k], (unsigned)t.of[k].height, best, text);
+            n_proven += t.of[k].optimal;
+        }
+        n_pools += t.n;
+    }
+    assert_true(n_proven * 20 > n_pools * 19);
 }
 
 static void the_older_form_includes_its_end(void **state) {
@@ -156,6 +348,17 @@ static void wrong_files_are_named(void **state) {
         {"id,lower,upper,size,gaps\na,0,9,4,1-3@0:5\n", "no part"},
         {"id,lower,upper,size,gaps\na,0,9,4,1\n", "gap's end"},
         {"id,lower,upper,size,gaps\na,0,9,4,1-3@2\n", "high byte"},
+        {"id,lower,upper,size,alias\na,0,2,1,b\nb,0,2,1,\n", "alias 'b' is not the id of one line above"},
+        {"id,lower,upper,size,alias\na,0,2,1,a\n", "not the id"},
+        {"id,lower,upper,size,alias\na,0,2,4,\na,0,2,4,\nb,0,2,1,a\n", "not the id"},
+        {"id,lower,upper,size,alias\na,0,2,4,\nb,0,2,1,a@x\n", "alias's byte 'x'"},
+        {"id,lower,upper,size,alias\na,0,2,4,\nb,0,2,2,a@3\n", "not so many bytes"},
+        {"id,lower,upper,size,alias\na,0,2,4,\nb,0,2,2,a@18446744073709551615\n", "not so many bytes"},
+        {"id,lower,upper,size,alias,alignment\na,0,2,4,,\nb,0,2,2,a@1,2\n", "its alignment forbids"},
+        {"id,lower,upper,size,alias,offset\na,0,2,4,,8\nb,0,2,2,a@1,10\n", "fixed elsewhere"},
+        {"id,lower,upper,size,alias,offset\na,0,2,4,,\nb,0,2,2,a@1,0\n", "fixed elsewhere"},
+        {"id,lower,upper,size,alias,pool\na,0,2,4,,p\nb,0,2,2,a,q\n", "another pool"},
+        {"id,lower,upper,size,pool,offset\na,0,2,4,p,0\nb,0,2,4,q,0\nc,0,2,4,q,2\n", "pool 'q': item 1 is fixed over"},
         {"id,lower,upper,size\na,0,2,9223372036854775807\nb,0,1,9223372036854775807\n", "add up"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -175,6 +378,11 @@ int main(void) {
         cmocka_unit_test(a_problem_is_solved),
         cmocka_unit_test(columns_may_stand_in_any_order),
         cmocka_unit_test(gaps_are_used),
+        cmocka_unit_test(values_that_shrink_give_bytes_away),
+        cmocka_unit_test(each_pool_is_packed_by_itself),
+        cmocka_unit_test(capacities_are_of_pools),
+        cmocka_unit_test(aliases_lie_in_the_bytes_that_they_name),
+        cmocka_unit_test(small_files_are_as_low_as_can_be),
         cmocka_unit_test(the_older_form_includes_its_end),
         cmocka_unit_test(the_picture_shows_every_item),
         cmocka_unit_test(an_answer_is_its_own_answer),
