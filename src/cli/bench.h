@@ -59,7 +59,7 @@ typedef struct bench_setup {
 typedef struct bench_times {
     double ns[BENCH_MAX_REPETITIONS], ts[BENCH_MAX_REPETITIONS]; /* of each repetition: nanoseconds, tokens a second */
     uint32_t n;
-    double mean_ns, stddev_ns, mean_ts, stddev_ts;
+    double mean_ns, stddev_ns, mean_ts, stddev_ts, median_ns;
     double p50_ms, p95_ms, p99_ms, max_ms, cv;
 } bench_times;
 

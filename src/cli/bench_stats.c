@@ -1,5 +1,6 @@
-/* What times say: means of repetitions; percentiles and spread of single tokens. */
+/* What times say: means and median of repetitions; percentiles and spread of single tokens. */
 #include <math.h>
+#include <string.h>
 
 #include "cli/bench.h"
 
@@ -15,6 +16,10 @@ void bench_summarise(bench_times *t, uint32_t tokens, double *step_ms, uint32_t 
     t->stddev_ns = dct_stats_sigma(t->ns, t->n);
     t->mean_ts = dct_stats_mean(t->ts, t->n);
     t->stddev_ts = dct_stats_sigma(t->ts, t->n);
+    double sorted[BENCH_MAX_REPETITIONS];
+    memcpy(sorted, t->ns, t->n * sizeof *sorted);
+    dct_stats_sort(sorted, t->n);
+    t->median_ns = percentile(sorted, t->n, 50);
     t->p50_ms = t->p95_ms = t->p99_ms = t->max_ms = t->cv = (double)NAN;
     if (n_steps == 0) return;
     t->cv = dct_stats_mean_cv(&(dct_sample){step_ms, n_steps}, 1);
