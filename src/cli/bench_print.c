@@ -2,9 +2,9 @@
  * stands behind.
  *
  *   of_peak    share of the machine's ceiling that a test reached: of tokens generated, packed weights read a second over the
- *              read rate of all workers; of a prompt, multiply-accumulates of products a second over the int8 rate. The ceiling is
- *              a best pass, so the test is held against it by its median token or repetition: what a neighbour took from single
- *              ones says nothing of the program. A test that does both has none.
+ *              read rate of all workers; of a prompt, multiply-accumulates of products a second over the int8 rate. The ceiling
+ *              is a best pass, so the test counts by its median token or repetition: what a neighbour took from single ones
+ *              says nothing of the program. A test that does both has none.
  */
 #include <math.h>
 #include <stdio.h>
