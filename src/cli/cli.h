@@ -82,6 +82,12 @@ dct_status cli_parse(int argc, char **argv, cli_options *options, bool *help);
 void cli_help(const char *verb); /* NULL: the verbs */
 bool cli_parse_size(const char *text, uint64_t *out); /* 900M, 1.5G, 123456 */
 
+/* Flags and verbs of other programs (habits.c). `value` is what stands behind the flag, joined to it by "=" or not, or NULL. A
+ * refusal has been printed. */
+typedef enum cli_habit { CLI_HABIT_NONE, CLI_HABIT_TAKEN, CLI_HABIT_TAKEN_WITH_VALUE, CLI_HABIT_REFUSED } cli_habit;
+cli_habit cli_take_habit(const char *flag, const char *value, bool is_joined);
+int cli_unknown_verb(const char *verb); /* says what to type; DCT_USAGE */
+
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);
 int cli_diff(const cli_options *o); /* plan --diff */

@@ -23,8 +23,7 @@ enum {
 };
 
 typedef enum opt_kind {
-    O_FLAG, O_STR, O_TEXT, O_U32, O_I32, O_OUTPUT, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF, O_ACCEPT,
-    O_ACCEPT_VALUE, O_NO_GPU
+    O_FLAG, O_STR, O_TEXT, O_U32, O_I32, O_OUTPUT, O_U64, O_SEED, O_SIZE, O_F32, O_STOP, O_BIAS, O_LIST, O_ON, O_OFF
 } opt_kind; /* O_TEXT: what may be empty, as a name may not; O_OUTPUT: a number of output tokens */
 
 typedef struct opt_row {
@@ -32,7 +31,7 @@ typedef struct opt_row {
     opt_kind kind;
     int verbs;
     size_t field;
-    const char *env, *value, *help; /* help NULL: accepted for compatibility, not listed */
+    const char *env, *value, *help;
 } opt_row;
 
 #define F(name) offsetof(cli_options, name)
@@ -89,7 +88,7 @@ static const opt_row rows[] = {
      "pin the memory; failing is fatal"},
     {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE | V_PROTOCOL, F(force), NULL, NULL,
      "start even when M_max exceeds the available memory"},
-    {NULL, "--temp", NULL, O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0 or less: greedy)"},
+    {NULL, "--temp", "--temperature", O_F32, V_RUN, F(temp), NULL, "T", "temperature (default 0.8; 0 or less: greedy)"},
     {NULL, "--top-k", NULL, O_I32, V_RUN, F(top_k), "LLAMA_ARG_TOP_K", "K", "default 40; 0 or less: off"},
     {NULL, "--top-p", NULL, O_F32, V_RUN, F(top_p), NULL, "P", "default 0.95; 1: off"},
     {NULL, "--min-p", NULL, O_F32, V_RUN, F(min_p), NULL, "P", "default 0.05; 0: off"},
@@ -186,17 +185,6 @@ static const opt_row rows[] = {
      "sessions and their neighbour run in a memory cgroup of this limit; refused where none can be made"},
     {"-o", "--output", NULL, O_STR, V_PROTOCOL, F(directory), NULL, "DIR",
      "keep records, tables and charts here; a run that was cut off goes on from them"},
-    /* What people type out of habit and what changes nothing here. */
-    {"-mmp", "--mmap", "--poll", O_ACCEPT_VALUE, V_BENCH, 0, NULL, NULL, NULL},
-    {"-v", "--verbose", "--progress", O_ACCEPT, V_BENCH, 0, NULL, NULL, NULL},
-    {"-b", "--batch-size", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
-    {"-fa", "--flash-attn", NULL, O_ACCEPT_VALUE, V_BOUNDS, 0, NULL, NULL, NULL},
-    {"-nr", "--no-repack", "--repack", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
-    {NULL, "--no-mmap", "--mmap", O_ACCEPT, V_BOUNDS, 0, NULL, NULL, NULL},
-    {NULL, "--jinja", "--no-jinja", O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
-    {NULL, "--no-warmup", "--no-context-shift", O_ACCEPT, V_ONE, 0, NULL, NULL, NULL},
-    {NULL, "--no-display-prompt", NULL, O_ACCEPT, V_RUN, 0, NULL, NULL, NULL},
-    {"-ngl", "--gpu-layers", "--n-gpu-layers", O_NO_GPU, V_BOUNDS, 0, NULL, NULL, NULL},
 };
 
 static const struct {
@@ -312,8 +300,6 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     case O_FLAG: *(bool *)field = true; return true;
     case O_ON: *(cli_toggle *)field = CLI_ON; return true;
     case O_OFF: *(cli_toggle *)field = CLI_OFF; return true;
-    case O_ACCEPT: case O_ACCEPT_VALUE: return true;
-    case O_NO_GPU: return parse_i64(value, 0, 0, &i);
     case O_STR:
         if (*value == '\0') return false;
         *(const char **)field = value;
@@ -354,20 +340,33 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     return false;
 }
 
-/* Says why a value was not stored. `flag` is what was written. */
-static dct_status refuse(const opt_row *row, const char *flag, const char *value, const cli_options *o) {
+/* Says why a value was not stored. */
+static dct_status refuse(const opt_row *row, const char *value, const cli_options *o) {
     const char *name = row->long_name;
     bool is_full = row->kind == O_LIST && ((const cli_list *)(const void *)((const char *)o + row->field))->n == CLI_MAX_LIST;
-    if (row->kind == O_NO_GPU) return cli_usage("%s %s: this runs on the processor; only 0 is accepted", flag, value);
     if (row->kind == O_STOP && o->n_stop == CLI_MAX_STOP) return cli_usage("%s: at most %d may be given", name, CLI_MAX_STOP);
     if (row->kind == O_BIAS && o->n_bias == CLI_MAX_BIAS) return cli_usage("%s: at most %d may be given", name, CLI_MAX_BIAS);
     if (is_full) return cli_usage("%s: at most %d may be given", name, CLI_MAX_LIST);
     if (row->kind == O_OUTPUT) return cli_usage("%s: '%s' is neither a number from 1 nor -1 (half the context)", name, value);
     if (strcmp(name, "--model") == 0) return cli_usage("the model's name is empty");
+    if (row->kind == O_SIZE) return cli_usage("%s: '%s' is no size, as 900M, 1.5G or a number of bytes", name, value);
+    if (row->kind == O_U32 || row->kind == O_I32 || row->kind == O_U64 || row->kind == O_SEED)
+        return cli_usage("%s: '%s' is no whole number that it takes", name, value);
     return cli_usage("%s: '%s' is not a value for it", name, value);
 }
 
-static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF && kind != O_ACCEPT; }
+/* Says of a flag that the verb does not know which verbs do. */
+static dct_status refuse_flag(const char *flag, const char *verb) {
+    char others[160] = "";
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (find_row(flag, verbs[i].bit) == NULL) continue;
+        size_t n = strlen(others);
+        snprintf(others + n, sizeof others - n, "%s%s", n > 0 ? ", " : "; it is one of ", verbs[i].name);
+    }
+    return cli_usage("%s: no such flag for '%s'%s (dctms %s --help lists them)", flag, verb, others, verb);
+}
+
+static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF; }
 
 static void set_defaults(cli_options *o) {
     dctms_gen_params gen = dctms_gen_default_params();
@@ -394,7 +393,7 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
     *help = false;
     o->verb = argv[1];
     int bit = verb_bit(argv[1]);
-    if (bit == 0) return cli_usage("unknown verb '%s' (dctms --help lists them)", argv[1]);
+    if (bit == 0) return cli_unknown_verb(argv[1]);
     dct_status status = read_environment(bit, o);
     if (status != DCT_OK) return status;
     bool flags = true;
@@ -422,13 +421,21 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             name[equals - arg] = '\0';
         }
         const opt_row *row = find_row(equals != NULL ? name : arg, bit);
-        if (row == NULL) return cli_usage("%s: no such flag for '%s' (dctms %s --help lists them)", arg, o->verb, o->verb);
+        if (row == NULL) {
+            const char *next = equals != NULL ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
+            cli_habit habit = CLI_HABIT_NONE;
+            if ((bit & V_BOUNDS) != 0) habit = cli_take_habit(equals != NULL ? name : arg, next, equals != NULL);
+            if (habit == CLI_HABIT_NONE) return refuse_flag(arg, o->verb);
+            if (habit == CLI_HABIT_REFUSED) return DCT_USAGE;
+            if (habit == CLI_HABIT_TAKEN_WITH_VALUE) i++;
+            continue;
+        }
         const char *value = NULL;
         if (takes_value(row->kind)) {
             value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
             if (value == NULL) return cli_usage("%s needs a value", arg);
         }
-        if (!store(row, value, o)) return refuse(row, arg, value, o);
+        if (!store(row, value, o)) return refuse(row, value, o);
     }
     return DCT_OK;
 }
@@ -451,7 +458,7 @@ void cli_help(const char *verb) {
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const opt_row *r = &rows[i];
-        if ((r->verbs & bit) == 0 || r->help == NULL) continue;
+        if ((r->verbs & bit) == 0) continue;
         char left[64];
         snprintf(left, sizeof left, "%s%s%s%s%s", r->short_name != NULL ? r->short_name : "", r->short_name != NULL ? ", " : "",
                  r->long_name, r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
