@@ -33,6 +33,8 @@ static const family *find_family(const char *name) {
 }
 
 static dct_status unsupported(dct_err *err, int len, const char *name) {
+    if (len == 4 && memcmp(name, "clip", 4) == 0)
+        return dct_fail(err, DCT_BAD_FILE, "this encodes images ('clip'), which are not read; name the language model beside it");
     return dct_fail(err, DCT_BAD_FILE, "unsupported architecture '%.*s' (supported: %s)", len, name, dct_arch_names());
 }
 

@@ -104,14 +104,56 @@ static dct_status scan_name(dct_gguf_scan *s, uint64_t max, const char *what, dc
     return DCT_OK;
 }
 
+/* --- other files --------------------------------------------------------------------------------------------------- */
+
+/* What people have under a model's name when it is no model: begun with these bytes. */
+static const struct {
+    const char *bytes, *is;
+    size_t n;
+} others[] = {
+#define BEGINS(bytes, is) {bytes, is, sizeof(bytes) - 1}
+    BEGINS("version http", "a pointer of Git LFS: `git lfs pull` fetches what it stands for"),
+    BEGINS("<!", "a page of HTML, which a download was answered with"),
+    BEGINS("<h", "a page of HTML, which a download was answered with"),
+    BEGINS("\0\0\0\0\0\0\0\0", "it begins with zeros, as an unfinished download does"),
+    BEGINS("tjgg", "an old GGML file: fetch or convert it as GGUF"),
+    BEGINS("lmgg", "an old GGML file: fetch or convert it as GGUF"),
+    BEGINS("fmgg", "an old GGML file: fetch or convert it as GGUF"),
+    BEGINS("algg", "an adapter: merge it into its model first"),
+    BEGINS("DCTMPLAN", "a plan: `run MODEL --plan FILE` and `verify FILE` take it"),
+    BEGINS("{", "JSON; of a model directory name the directory"),
+    BEGINS("PK\3\4", "a ZIP archive, as PyTorch writes; take the model as GGUF or safetensors"),
+    BEGINS("\x80\2", "a Python pickle; take the model as GGUF or safetensors"),
+    BEGINS("\x89PNG", "a picture"),
+    BEGINS("\xff\xd8\xff", "a picture"),
+    BEGINS("\x1f\x8b", "compressed: unpack it first"),
+    BEGINS("\x28\xb5\x2f\xfd", "compressed: unpack it first"),
+    BEGINS("\xfd" "7zXZ", "compressed: unpack it first"),
+#undef BEGINS
+};
+
+static dct_status refuse_other(const char *head, size_t n, dct_err *err) {
+    const char *is = "the magic is wrong";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (n < others[i].n || memcmp(head, others[i].bytes, others[i].n) != 0) continue;
+        is = others[i].is;
+        break;
+    }
+    /* the length of a header in JSON, which follows */
+    if (n > 8 && memcmp(head + 4, "\0\0\0\0{", 5) == 0) is = "safetensors; name the directory that has it and its config.json";
+    return dct_fail_at(err, DCT_BAD_FILE, 0, "not a GGUF file: %s", is);
+}
+
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
 dct_status dct_gguf_scan_head(dct_gguf_scan *s, dct_gguf_head *head, dct_err *err) {
+    if (s->end == 0) return dct_fail_at(err, DCT_BAD_FILE, 0, "the file is empty");
     dct_status status = need(s, 8, "the magic and version", err);
     if (status != DCT_OK) return status;
+    size_t n_head = (size_t)dct_reader_left(&s->r);
     const void *magic;
     if (!dct_read_bytes(&s->r, 4, &magic)) return cut_off(s, "the magic", err);
-    if (memcmp(magic, "GGUF", 4) != 0) return dct_fail_at(err, DCT_BAD_FILE, 0, "not a GGUF file: the magic is wrong");
+    if (memcmp(magic, "GGUF", 4) != 0) return refuse_other(magic, n_head, err);
 
     status = scan_u32(s, "the version", &head->version, err);
     if (status != DCT_OK) return status;

@@ -73,7 +73,7 @@ static dct_status read_texts(hf_dir *d) {
         if (status != DCT_OK) return status;
     }
     if (d->texts.config.ptr != NULL) return DCT_OK;
-    return dct_fail(d->err, DCT_BAD_FILE, "%s: no config.json in this directory", d->model->path);
+    return dct_fail(d->err, DCT_BAD_FILE, "%s: no config.json in this directory; of GGUF files name one", d->model->path);
 }
 
 /* ---- the parts ---- */

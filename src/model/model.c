@@ -20,8 +20,13 @@ static void init(dct_model *model, const char *path) {
     for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) model->files[p].fd = -1;
 }
 
+/* Names that other programs fetch by: an address, owner/name, name:tag. */
+static bool is_name_only(const char *path) { return !dct_os_exists(path) && strstr(path, ".gguf") == NULL; }
+
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) {
     init(model, path);
+    if (is_name_only(path) || strstr(path, "://") != NULL)
+        return dct_fail(err, DCT_BAD_FILE, "%s: no such file or directory, and nothing is downloaded: a model is a path", path);
     dct_status status = dct_os_is_directory(path) ? dct_hf_open(model, arena, err) : dct_gguf_open(model, arena, err);
     if (status != DCT_OK) dct_model_close(model);
     return status;

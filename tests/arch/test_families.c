@@ -408,6 +408,7 @@ static void others_are_refused_by_name(void **state) {
     (void)state;
     assert_string_equal(dct_arch_names(), "llama, qwen2, qwen2vl, qwen3, gemma2, gemma3, phi3");
     refuse_hparams("mamba", "x", 1, "unsupported architecture 'mamba' (supported: llama, qwen2,");
+    refuse_hparams("clip", "x", 1, "this encodes images ('clip')");
     refuse_hparams("llama", "llama.expert_count", 8, "llama.expert_count is 8");
 }
 

@@ -664,6 +664,37 @@ static void not_a_model_file(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* What people have under a model's name instead of one is named. */
+static void other_files_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes, *says;
+        size_t n;
+    } files[] = {
+#define FILE_OF(bytes, says) {bytes, says, sizeof(bytes) - 1}
+        FILE_OF("", "the file is empty"),
+        FILE_OF("version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        FILE_OF("version 7, of a text", "the magic is wrong"),
+        FILE_OF("<!DOCTYPE html>", "a page of HTML"),
+        FILE_OF("\0\0\0\0\0\0\0\0\0\0", "an unfinished download"),
+        FILE_OF("\100\0\0\0\0\0\0\0{\"a\":", "safetensors; name the directory"),
+        FILE_OF("{\"model_type\": 1}", "name the directory"),
+        FILE_OF("tjgg\3\0\0\0", "an old GGML file"),
+        FILE_OF("PK\3\4....", "a ZIP archive"),
+        FILE_OF("DCTMPLAN", "`run MODEL --plan FILE`"),
+#undef FILE_OF
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        dct_model m;
+        dct_arena arena;
+        dct_err err;
+        dct_arena_init(&arena, 0);
+        assert_int_equal(dct_model_open_bytes(&m, files[i].bytes, files[i].n, &arena, &err), DCT_BAD_FILE);
+        if (strstr(err.message, files[i].says) == NULL) fail_msg("expected '%s' in: %s", files[i].says, err.message);
+        dct_arena_deinit(&arena);
+    }
+}
+
 static void reads_the_built_in_model(void **state) {
     (void)state;
     dct_model m;
@@ -685,7 +716,7 @@ int main(void) {
         cmocka_unit_test(rows_4_to_8_shapes_and_types), cmocka_unit_test(row_9_alignment),  cmocka_unit_test(row_10_offsets),
         cmocka_unit_test(row_12_names),              cmocka_unit_test(versions),             cmocka_unit_test(every_prefix),
         cmocka_unit_test(row_18_split_files),        cmocka_unit_test(memory_is_bounded),    cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(not_a_model_file),          cmocka_unit_test(reads_the_built_in_model),
+        cmocka_unit_test(not_a_model_file),          cmocka_unit_test(other_files_are_named), cmocka_unit_test(reads_the_built_in_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
