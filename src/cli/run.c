@@ -219,6 +219,8 @@ static dctms_status generate(dctms_session *session, const cli_options *o, dctms
         cli_print("\n");
         cli_flush();
     }
+    if (status == DCTMS_OK && result->finish == DCTMS_FINISH_LENGTH && !o->quiet && !o->json && !o->ignore_eos)
+        cli_note("the answer is cut off at %u tokens, its bound: -n\n", result->n_predicted);
     return status;
 }
 

@@ -270,6 +270,7 @@ dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32
 dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */
 dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted,
                                      dct_err *err) DCT_MUST_CHECK;
+dct_status dct_session_refuse_prompt(const dctms_session *s, bool at_least, uint64_t n, dct_err *err); /* DCT_BOUND */
 
 /* dynamic.c */
 dct_status dct_dynamic_open(dctms_session *s, const dct_graph *traced, uint32_t n_traced, dct_err *err) DCT_MUST_CHECK;

@@ -115,11 +115,15 @@ dct_status dct_session_flush(dctms_session *s, dct_err *err) {
     return dct_session_advance(s, &token, 1, err);
 }
 
+dct_status dct_session_refuse_prompt(const dctms_session *s, bool at_least, uint64_t n, dct_err *err) {
+    const dct_bounds *b = &s->plan->bounds;
+    return dct_fail(err, DCT_BOUND, "the prompt has %s%llu tokens, the bound is %u (a context of %u less %u of output)",
+                    at_least ? "at least " : "", (unsigned long long)n, b->n_input, b->n_ctx, b->n_output);
+}
+
 dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted, dct_err *err) {
     uint64_t total = s->n_past + (s->pending != DCT_NO_TOKEN) + n_wanted;
-    if (total > s->plan->bounds.n_input)
-        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)total,
-                        s->plan->bounds.n_input);
+    if (total > s->plan->bounds.n_input) return dct_session_refuse_prompt(s, false, total, err);
     if (n == 0) return s->n_past > 0 ? dct_session_flush(s, err) : dct_fail(err, DCT_USAGE, "the prompt is empty");
     dct_status status = check_tokens(s, tokens, n, err);
     if (status != DCT_OK) return status;

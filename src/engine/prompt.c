@@ -14,18 +14,14 @@
 static dct_status check_length(const dctms_session *s, uint64_t n_text, dct_err *err) {
     uint32_t longest = dct_tokenizer_longest(s->tokenizer.tables), n_input = s->plan->bounds.n_input;
     if (n_text <= dct_longest_text(n_input, longest)) return DCT_OK;
-    return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u",
-                    (unsigned long long)dct_div_up(n_text, longest), n_input);
+    return dct_session_refuse_prompt(s, true, dct_div_up(n_text, longest), err);
 }
 
 /* There is no room to count, as there always is for a chat that may fit: each message, two parts, has a token at least. */
 static dct_status too_long(const dctms_session *s, uint64_t n_text, uint64_t n_parts, dct_err *err) {
-    uint32_t n_input = s->plan->bounds.n_input;
     dct_status status = check_length(s, n_text, err);
     if (status != DCT_OK) return status;
-    if (n_parts / 2 > n_input)
-        return dct_fail(err, DCT_BOUND, "the prompt has at least %llu tokens, the bound is %u", (unsigned long long)(n_parts / 2),
-                        n_input);
+    if (n_parts / 2 > s->plan->bounds.n_input) return dct_session_refuse_prompt(s, true, n_parts / 2, err);
     return dct_fail(err, DCT_BUG, "the planned scratch of %llu bytes is too small for %llu bytes of text",
                     (unsigned long long)s->tokenizer.scratch_bytes, (unsigned long long)n_text);
 }
@@ -142,9 +138,7 @@ static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uin
     uint64_t n_tokens = 0;
     dct_status status = encode_chat(s, messages, n, &n_tokens, err);
     if (status != DCT_OK) return status;
-    if (n_tokens > s->plan->bounds.n_input)
-        return dct_fail(err, DCT_BOUND, "the prompt has %llu tokens, the bound is %u", (unsigned long long)n_tokens,
-                        s->plan->bounds.n_input);
+    if (n_tokens > s->plan->bounds.n_input) return dct_session_refuse_prompt(s, false, n_tokens, err);
     if (n_tokens == 0) return dct_fail(err, DCT_USAGE, "the prompt is empty");
     uint32_t kept = common_prefix(s, (uint32_t)n_tokens);
     s->n_past = kept;

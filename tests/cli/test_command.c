@@ -107,6 +107,7 @@ static const command_case cases[] = {
     {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, the model was trained for 2048", "fits     yes"},
     {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
+    {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
     {"run $M -c 256 -n 4 --temp 0 -q", "hello", 0, NULL, "\n"}, /* the prompt from standard input */
     {"run $Wplain.gguf -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"}, /* no template: completed as it stands */
     {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello -no-cnv", "", 0, NULL, "\n"},
@@ -215,7 +216,7 @@ static const command_case cases[] = {
     {"plan $M -c 2048 -n 64 --memory-budget 17M", "", 3, "dctms: needs at least ", NULL},
     {"run $M -p x --memory-budget 0K", "", 3, "dctms: needs at least ", NULL},
     /* 4 */
-    {"run $M -c 2 -n 1 -no-cnv -q -p how-are-you-and-how-is-everybody-over-there-in-Spain", "", 4, "dctms: the prompt has 33 tokens, the bound is 1", NULL},
+    {"run $M -c 2 -n 1 -no-cnv -q -p how-are-you-and-how-is-everybody-over-there-in-Spain", "", 4, "dctms: the prompt has 33 tokens, the bound is 1 (a context of 2 less 1 of output)", NULL},
     {"run $M -c 2 -n 1 -q -p how-are-you-and-how-is-everybody-over-there-in-Spain", "", 4, "dctms: the prompt has 41 tokens, the bound is 1", NULL},
     {"run $M -c 64 -n 16 --temp 0 -no-cnv -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},
     {"run $M -c 64 -n 16 --temp 0 -f $Wlong.txt", "", 4, "dctms: the prompt has at least 438 tokens, the bound is 48", NULL},

@@ -99,7 +99,7 @@ static void a_prompt_of_n_plus_1_is_refused(void **state) {
     dctms_token tokens[65] = {0};
     dctms_error err;
     assert_int_equal(dctms_session_eval(o.session, tokens, 65, &err), DCTMS_BOUND);
-    assert_string_equal(err.message, "the prompt has 65 tokens, the bound is 64");
+    assert_string_equal(err.message, "the prompt has 65 tokens, the bound is 64 (a context of 80 less 16 of output)");
     assert_int_equal(dctms_session_n_tokens(o.session), 0);
     CHECK(dctms_session_eval(o.session, tokens, 64, &check_err));
     for (uint32_t i = 0; i < 16; i++) CHECK(dctms_session_step(o.session, 0, &check_err));
@@ -439,7 +439,7 @@ static void a_text_too_long_is_measured_in_tokens(void **state) {
     size_t longest = dctms_session_conversation(o.session).n_text - dctms_session_conversation(o.session).n_messages;
     CHECK(dctms_session_check_length(o.session, longest, &check_err));
     assert_int_equal(dctms_session_check_length(o.session, longest + 1, &err), DCTMS_BOUND);
-    assert_string_equal(err.message, "the prompt has at least 113 tokens, the bound is 112");
+    assert_string_equal(err.message, "the prompt has at least 113 tokens, the bound is 112 (a context of 128 less 16 of output)");
     close_all(o);
 }
 
