@@ -17,13 +17,9 @@ uint64_t dct_os_page_bytes(void);
 void *dct_os_map(size_t bytes);
 void dct_os_unmap(void *ptr, size_t bytes);
 
-/* One reservation aligned to `align` (a power of two of at least a page); nothing outside it stays mapped. */
+/* The same at a multiple of `align` (a power of two), so that huge pages fit; elsewhere when that place is taken, or when it is
+ * smaller than `align`. Never more than `bytes` are mapped, not even for a moment: limits of addresses count that. */
 void *dct_os_map_aligned(size_t bytes, size_t align);
-
-/* A reservation in parts: an aligned range of addresses that is most likely free (nothing is mapped by asking; NULL where parts
- * cannot be had), and pages at exactly these addresses, which never replace others: false when they are taken. */
-void *dct_os_free_range(size_t bytes, size_t align);
-bool dct_os_map_at(void *at, size_t bytes);
 
 /* Asks for huge pages; false when the system has none to give. Harmless either way. */
 bool dct_os_want_huge_pages(void *ptr, size_t bytes);
@@ -35,8 +31,9 @@ void dct_os_settle_pages(void *ptr, size_t bytes);
 /* Makes every page of the range present and writable without changing its content, and touches it. */
 dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err);
 
-/* Pins the range in memory. The message names RLIMIT_MEMLOCK, what it is and what is needed. */
-dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err);
+/* Pins the range in memory, one of several that have `all_bytes` together. The message names RLIMIT_MEMLOCK, what it is and what
+ * is needed for all. */
+dct_status dct_os_lock(void *ptr, size_t bytes, uint64_t all_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* Populates every page that the process has mapped (program, libraries, data), so that none faults later. The calling
  * thread's stack is touched down to `stack_bytes`. */

@@ -63,18 +63,18 @@ dct_status dct_os_fail_map(const char *what, uint64_t bytes, dct_err *err) {
                     (double)bytes / MIB, what, (double)limit.rlim_cur / MIB, (double)now.vm_size / MIB);
 }
 
-dct_status dct_os_lock(void *ptr, size_t bytes, dct_err *err) {
+dct_status dct_os_lock(void *ptr, size_t bytes, uint64_t all_bytes, dct_err *err) {
     if (bytes == 0 || mlock(ptr, bytes) == 0) return DCT_OK;
     int why = errno;
     struct rlimit limit = {0, 0};
 #if defined(RLIMIT_MEMLOCK)
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes)) {
-        return dct_fail(err, DCT_SYSTEM, "cannot lock %llu bytes in memory: %s", (unsigned long long)bytes, strerror(why));
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= all_bytes)) {
+        return dct_fail(err, DCT_SYSTEM, "cannot lock %llu bytes in memory: %s", (unsigned long long)all_bytes, strerror(why));
     }
 #endif
     return dct_fail(err, DCT_SYSTEM,
                     "cannot lock memory: RLIMIT_MEMLOCK is %llu bytes, %llu are needed (raise it with ulimit -l)",
-                    (unsigned long long)limit.rlim_cur, (unsigned long long)bytes);
+                    (unsigned long long)limit.rlim_cur, (unsigned long long)all_bytes);
 }
 
 #if defined(__linux__)

@@ -15,59 +15,26 @@
 
 uint64_t dct_os_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
-void *dct_os_map(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+/* `wish` is where the system should place it, which it does when nothing is there. */
+static void *map_near(void *wish, size_t bytes) {
+    void *p = mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
+
+void *dct_os_map(size_t bytes) { return map_near(NULL, bytes); }
 
 void dct_os_unmap(void *ptr, size_t bytes) {
     if (ptr != NULL) munmap(ptr, bytes);
 }
 
+/* The system places mappings downwards, so there is mostly room below the one that it gives. */
 void *dct_os_map_aligned(size_t bytes, size_t align) {
-    if (bytes > SIZE_MAX - align) return NULL;
-    char *raw = dct_os_map(bytes + align);
-    if (raw == NULL) return NULL;
-    char *start = (char *)(((uintptr_t)raw + align - 1) & ~(uintptr_t)(align - 1));
-    size_t head = (size_t)(start - raw), tail = align - head;
-    if (head != 0) munmap(raw, head);
-    if (tail != 0) munmap(start + bytes, tail);
-    return start;
+    char *given = dct_os_map(bytes);
+    size_t over = (uintptr_t)given & (align - 1);
+    if (over == 0 || bytes < align) return given;
+    dct_os_unmap(given, bytes);
+    return map_near(given - over, bytes);
 }
-
-#if defined(MAP_FIXED_NOREPLACE)
-
-/* Far enough below what the system would give next that small mappings made meanwhile do not reach it. */
-enum { RANGE_DISTANCE = 256 * 1024 * 1024 };
-
-void *dct_os_free_range(size_t bytes, size_t align) {
-    char *near = dct_os_map(1);
-    if (near == NULL) return NULL;
-    munmap(near, 1);
-    if ((uintptr_t)near < RANGE_DISTANCE || (uintptr_t)near - RANGE_DISTANCE < bytes) return NULL;
-    return (void *)(((uintptr_t)near - RANGE_DISTANCE - bytes) & ~(uintptr_t)(align - 1));
-}
-
-bool dct_os_map_at(void *at, size_t bytes) {
-    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p == at) return true;
-    if (p != MAP_FAILED) munmap(p, bytes); /* a kernel that does not know the flag takes the address for a hint */
-    return false;
-}
-
-#else
-
-void *dct_os_free_range(size_t bytes, size_t align) {
-    (void)bytes, (void)align;
-    return NULL;
-}
-
-bool dct_os_map_at(void *at, size_t bytes) {
-    (void)at, (void)bytes;
-    return false;
-}
-
-#endif
 
 bool dct_os_is_directory(const char *path) {
     struct stat st;

@@ -1,5 +1,5 @@
-/* compile/group: lays several plans out in one reservation (plan/group.h shows how). Region after region, and in each plan after
- * plan; each piece is whole pages, as the regions are.
+/* compile/group: makes the pieces of one reservation for several plans (plan/group.h shows which). Region after region, and in
+ * each plan after plan; each piece is whole pages, as the regions are.
  */
 #include "plan/group.h"
 
@@ -17,7 +17,7 @@ static uint32_t host_of(const dct_group *g, uint32_t plan, dct_region region) {
 }
 
 /* The arena that all share is as large as the largest. */
-static uint64_t piece_bytes(const dct_group *g, uint32_t plan, dct_region region) {
+static uint64_t bytes_of(const dct_group *g, uint32_t plan, dct_region region) {
     uint64_t bytes = g->plans[plan]->region_bytes[region];
     for (uint32_t i = 0; region == DCT_REGION_ARENA && g->exclusive && i < g->n_plans; i++) {
         if (g->plans[i]->region_bytes[region] > bytes) bytes = g->plans[i]->region_bytes[region];
@@ -51,18 +51,17 @@ dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusiv
                          dct_err *err) {
     dct_group g = {.n_plans = n, .plans = plans, .exclusive = exclusive};
     bool fits = true;
-    g.pieces = dct_arena_array(arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g.pieces);
+    g.piece_bytes = dct_arena_array(arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g.piece_bytes);
     g.piece_of = dct_arena_array(arena, n, sizeof *g.piece_of);
-    if (g.pieces == NULL || g.piece_of == NULL) return dct_fail_memory(err, arena, "the layout of several models");
+    if (g.piece_bytes == NULL || g.piece_of == NULL) return dct_fail_memory(err, arena, "the layout of several models");
     for (uint32_t k = 0; k < DCT_REGION_COUNT; k++) {
         dct_region r = dct_region_order[k];
         for (uint32_t i = 0; i < n; i++) {
             uint32_t host = host_of(&g, i, r);
             g.piece_of[i][r] = host == i ? g.n_pieces : g.piece_of[host][r];
             if (host != i) continue;
-            dct_piece *piece = &g.pieces[g.n_pieces++];
-            *piece = (dct_piece){g.reserve_bytes, piece_bytes(&g, i, r)};
-            fits = fits && dct_add_u64(g.reserve_bytes, piece->bytes, &g.reserve_bytes);
+            uint64_t bytes = g.piece_bytes[g.n_pieces++] = bytes_of(&g, i, r);
+            fits = fits && dct_add_u64(g.reserve_bytes, bytes, &g.reserve_bytes);
         }
     }
     for (uint32_t i = 0; i < n; i++) fits = fits && add_outside(&g, i);

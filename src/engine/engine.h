@@ -51,10 +51,9 @@ struct dctms_group {
     dct_group layout;
     dctms_plan **held;       /* [n_plans] */
     dctms_plan *members;     /* [n_plans] */
-    char *base;              /* of the reservation; NULL while no session is open */
-    uint64_t hole_bytes;     /* at its beginning: not mapped yet */
     uint32_t n_open;
-    bool *is_filled;         /* a piece: populated, and where it is weights, loaded */
+    char **piece_at;         /* [n_pieces]: NULL until a session needs it */
+    bool *is_filled;         /* [n_pieces]: populated, and where it is weights, loaded */
     _Atomic uint32_t n_running; /* evaluations; in an exclusive group at most one */
 };
 

@@ -66,12 +66,15 @@ static dct_status bind_items(dctms_session *s, dct_err *err) {
     if (status != DCT_OK) return status;
     item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
     dct_sampler_init(&s->sampler, sampler, s->n_vocab);
+    return DCT_OK;
+}
+
+static void bind_text_scratch(dctms_session *s) {
     s->tokenizer.scratch = item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
     if (s->tokenizer.scratch == NULL) { /* over the intermediates */
         s->tokenizer.scratch = s->bases.of[DCT_REGION_ARENA];
         s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
     }
-    return DCT_OK;
 }
 
 /* ---- memory ---- */
@@ -87,54 +90,72 @@ static dct_status check_room(const dct_group *layout, bool force, dct_err *err) 
                     (unsigned long long)have.available_bytes, (double)have.available_bytes / 1048576, have.source);
 }
 
-/* Weights, caches and arena of a lone model are mapped when its header is gone, so that the peak of mapped bytes is M_max as
- * well; where the system cannot map in two parts, all is mapped at once. So it is for several: what has not been populated takes
- * no memory. */
-static uint64_t late_bytes(const dct_group *layout) {
-    return layout->n_plans == 1 ? layout->pieces[layout->piece_of[0][DCT_REGION_PERSISTENT]].offset : 0;
+/* Mapped when the header is gone, so that the peak of mapped bytes is M_max as well. The others hold what is made of it. */
+static bool is_late(dct_region r) { return r != DCT_REGION_PERSISTENT && r != DCT_REGION_RUNTIME; }
+
+/* Each piece is a mapping of its own, wherever the system has room: what else the process maps meanwhile is never in the way. */
+static dct_status map_region(dctms_group *g, uint32_t member, dct_region region, dct_err *err) {
+    uint32_t piece = g->layout.piece_of[member][region];
+    size_t bytes = (size_t)g->layout.piece_bytes[piece];
+    if (g->piece_at[piece] != NULL) return DCT_OK;
+    g->piece_at[piece] = dct_os_map_aligned(bytes, HUGE_PAGE);
+    if (g->piece_at[piece] == NULL) {
+        char what[64];
+        snprintf(what, sizeof what, "%s in a reservation of %.1f MiB", dct_region_name(region),
+                 (double)g->layout.reserve_bytes / 1048576);
+        return dct_os_fail_map(what, bytes, err);
+    }
+    (void)dct_os_want_huge_pages(g->piece_at[piece], bytes);
+    return DCT_OK;
 }
 
-static dct_status reserve(dctms_group *g, dct_err *err) {
-    size_t bytes = (size_t)g->layout.reserve_bytes;
-    if (g->n_open++ > 0) return DCT_OK;
-    g->hole_bytes = late_bytes(&g->layout);
-    g->base = g->hole_bytes > 0 ? dct_os_free_range(bytes, HUGE_PAGE) : NULL;
-    if (g->base != NULL && dct_os_map_at(g->base + g->hole_bytes, bytes - (size_t)g->hole_bytes)) return DCT_OK;
-    g->hole_bytes = 0;
-    g->base = dct_os_map_aligned(bytes, HUGE_PAGE);
-    if (g->base != NULL) return DCT_OK;
-    g->n_open = 0;
-    return dct_os_fail_map("the reservation", bytes, err);
+static dct_status map_regions(dctms_group *g, uint32_t member, bool late, dct_err *err) {
+    dct_status status = DCT_OK;
+    for (dct_region r = 0; status == DCT_OK && r < DCT_REGION_COUNT; r++)
+        if (is_late(r) == late) status = map_region(g, member, r, err);
+    return status;
 }
 
-/* The last one gives everything back. */
+/* The last session gives everything back. */
 static void release(dctms_group *g) {
     if (--g->n_open > 0) return;
-    dct_os_unmap(g->base + g->hole_bytes, (size_t)(g->layout.reserve_bytes - g->hole_bytes));
-    g->base = NULL;
-    memset(g->is_filled, 0, g->layout.n_pieces * sizeof *g->is_filled);
+    for (uint32_t i = 0; i < g->layout.n_pieces; i++) {
+        dct_os_unmap(g->piece_at[i], (size_t)g->layout.piece_bytes[i]);
+        g->piece_at[i] = NULL;
+        g->is_filled[i] = false;
+    }
 }
 
-static dct_status reserve_late(dctms_group *g, dct_err *err) {
-    if (g->hole_bytes != 0 && !dct_os_map_at(g->base, (size_t)g->hole_bytes)) {
-        char what[64];
-        snprintf(what, sizeof what, "the weights in a reservation of %.1f MiB", (double)g->layout.reserve_bytes / 1048576);
-        return dct_os_fail_map(what, g->hole_bytes, err);
-    }
-    g->hole_bytes = 0;
-    (void)dct_os_want_huge_pages(g->base, (size_t)g->layout.reserve_bytes);
-    return DCT_OK;
+static dct_status reserve(dctms_group *g, uint32_t member, dct_err *err) {
+    g->n_open++;
+    dct_status status = map_regions(g, member, false, err);
+    if (status != DCT_OK) release(g);
+    return status;
 }
 
 static uint32_t piece_of(const dctms_session *s, dct_region region) {
     return s->group->layout.piece_of[s->handle->member][region];
 }
 
+/* Of the regions that are mapped. */
 static dct_bases bases_of(const dctms_group *g, uint32_t member) {
     dct_bases bases;
-    const uint32_t *piece = g->layout.piece_of[member];
-    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) bases.of[r] = g->base + g->layout.pieces[piece[r]].offset;
+    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) bases.of[r] = g->piece_at[g->layout.piece_of[member][r]];
     return bases;
+}
+
+static dct_status reserve_late(dctms_session *s, dct_err *err) {
+    dct_status status = map_regions(s->group, s->handle->member, true, err);
+    s->bases = bases_of(s->group, s->handle->member);
+    return status;
+}
+
+static dct_status lock(const dctms_session *s, dct_err *err) {
+    const dct_group *layout = &s->group->layout;
+    dct_status status = DCT_OK;
+    for (dct_region r = 0; status == DCT_OK && r < DCT_REGION_COUNT; r++)
+        status = dct_os_lock(s->bases.of[r], (size_t)layout->piece_bytes[piece_of(s, r)], layout->reserve_bytes, err);
+    return status;
 }
 
 typedef struct populate_run {
@@ -170,9 +191,10 @@ static bool is_populated(dct_region r, bool is_dynamic) { return !is_dynamic || 
 static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_progress *progress, dct_err *err) {
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
         if (!is_populated(r, is_dynamic) || s->group->is_filled[piece_of(s, r)]) continue;
-        dct_status status = populate(s->pool, s->bases.of[r], s->group->layout.pieces[piece_of(s, r)].bytes, progress, err);
+        uint64_t bytes = s->group->layout.piece_bytes[piece_of(s, r)];
+        dct_status status = populate(s->pool, s->bases.of[r], bytes, progress, err);
         if (status != DCT_OK) return status;
-        dct_os_settle_pages(s->bases.of[r], (size_t)s->group->layout.pieces[piece_of(s, r)].bytes);
+        dct_os_settle_pages(s->bases.of[r], (size_t)bytes);
         s->group->is_filled[piece_of(s, r)] = r != DCT_REGION_WEIGHTS; /* those must be loaded too */
     }
     return DCT_OK;
@@ -355,10 +377,11 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     measure_staging(s->plan, o);
     drop_header(o->model);
     dct_arena_deinit(&o->work);
-    status = reserve_late(s->group, err);
+    status = reserve_late(s, err);
+    if (status == DCT_OK) bind_text_scratch(s);
     if (status == DCT_OK) status = start_workers(s, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
-    if (status == DCT_OK && o->params.mlock) status = dct_os_lock(s->group->base, (size_t)s->group->layout.reserve_bytes, err);
+    if (status == DCT_OK && o->params.mlock) status = lock(s, err);
     if (status == DCT_OK) status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
     if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
@@ -391,7 +414,7 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
     if (status == DCT_OK) status = check_room(&group->layout, o->params.force, err);
-    if (status == DCT_OK) status = reserve(group, err);
+    if (status == DCT_OK) status = reserve(group, member, err);
     if (status != DCT_OK) goto fail_keep;
     bases = bases_of(group, member);
     status = need_item(plan, &bases, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);

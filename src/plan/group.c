@@ -37,7 +37,7 @@ static bool is_shared(const dct_group *g, uint32_t plan, uint32_t region) {
 uint64_t dct_group_region_bytes(const dct_group *g, dct_region region) {
     uint64_t bytes = region == DCT_REGION_RUNTIME ? g->outside_bytes : 0;
     for (uint32_t i = 0; i < g->n_plans; i++)
-        if (!is_shared(g, i, region)) bytes += g->pieces[g->piece_of[i][region]].bytes;
+        if (!is_shared(g, i, region)) bytes += g->piece_bytes[g->piece_of[i][region]];
     return bytes;
 }
 

@@ -1,26 +1,24 @@
 /* plan/group: several plans in one reservation.
  *
- *   piece     bytes of the reservation that one region of one plan occupies, or several: the weights of one file are there once,
- *             and intermediates of models that never run at the same time lie over each other
+ *   piece     bytes that one region of one plan occupies, or several: the weights of one file are there once, and intermediates
+ *             of models that never run at the same time lie over each other
  *
  *       weights A | weights B | kv A | kv B | arena A and B | persistent A | persistent B | runtime A | runtime B
  *
- * A plan alone is a group of one, and its pieces are its regions where the plan has them. The plans are not changed: what moves
- * is where their regions begin.
+ * The reservation is the sum of the pieces; each is mapped by itself, so they need not be neighbours. A plan alone is a group of
+ * one, and its pieces are its regions.
  */
 #ifndef DCT_PLAN_GROUP_H
 #define DCT_PLAN_GROUP_H
 
 #include "plan/plan.h"
 
-typedef struct dct_piece { uint64_t offset, bytes; } dct_piece;
-
 typedef struct dct_group {
     uint32_t n_plans, n_pieces;
     const dct_plan *const *plans;
     bool exclusive;      /* no two of the plans run at the same time */
-    dct_piece *pieces;   /* in the order of their offsets, without gaps */
-    uint32_t (*piece_of)[DCT_REGION_COUNT]; /* a plan, a region */
+    uint64_t *piece_bytes; /* [n_pieces] whole pages */
+    uint32_t (*piece_of)[DCT_REGION_COUNT]; /* [n_plans] a region's piece */
     uint64_t reserve_bytes, outside_bytes, m_max_bytes;
 } dct_group;
 

@@ -8,15 +8,10 @@
 
 typedef unsigned long long ull;
 
-static const dct_piece *piece_of(const dct_group *g, uint32_t plan, uint32_t region) {
+static dct_status check_piece(const dct_group *g, uint32_t plan, uint32_t region, dct_err *err) {
     uint32_t at = g->piece_of[plan][region];
-    return at < g->n_pieces ? &g->pieces[at] : NULL;
-}
-
-static dct_status check_inside(const dct_group *g, uint32_t plan, uint32_t region, dct_err *err) {
-    const dct_piece *piece = piece_of(g, plan, region);
-    if (piece != NULL && piece->offset % DCT_PLAN_PAGE == 0 && piece->bytes >= g->plans[plan]->region_bytes[region] &&
-        dct_range_within(piece->offset, piece->bytes, g->reserve_bytes))
+    if (at < g->n_pieces && g->piece_bytes[at] % DCT_PLAN_PAGE == 0 &&
+        g->piece_bytes[at] >= g->plans[plan]->region_bytes[region])
         return DCT_OK;
     return dct_fail(err, DCT_BAD_FILE, "%s of model %u has no piece of the reservation that holds it",
                     dct_region_name((dct_region)region), plan);
@@ -26,16 +21,14 @@ static dct_status check_inside(const dct_group *g, uint32_t plan, uint32_t regio
 static bool may_share(const dct_group *g, uint32_t plan, uint32_t region, uint32_t other_plan, uint32_t other_region) {
     if (plan == other_plan || region != other_region) return false;
     if (region == DCT_REGION_ARENA) return g->exclusive;
-    return region == DCT_REGION_WEIGHTS && g->piece_of[plan][region] == g->piece_of[other_plan][region] &&
-           dct_plan_same_weights(g->plans[plan], g->plans[other_plan]);
+    return region == DCT_REGION_WEIGHTS && dct_plan_same_weights(g->plans[plan], g->plans[other_plan]);
 }
 
 static dct_status check_pair(const dct_group *g, uint32_t plan, uint32_t region, uint32_t other_plan, uint32_t other_region,
                              dct_err *err) {
-    const dct_piece *a = piece_of(g, plan, region), *b = piece_of(g, other_plan, other_region);
-    uint64_t a_end = a->offset + g->plans[plan]->region_bytes[region];
-    uint64_t b_end = b->offset + g->plans[other_plan]->region_bytes[other_region];
-    if (a_end <= b->offset || b_end <= a->offset || may_share(g, plan, region, other_plan, other_region)) return DCT_OK;
+    if (g->piece_of[plan][region] != g->piece_of[other_plan][other_region] ||
+        may_share(g, plan, region, other_plan, other_region))
+        return DCT_OK;
     return dct_fail(err, DCT_BAD_FILE, "%s of model %u and %s of model %u share bytes", dct_region_name((dct_region)region), plan,
                     dct_region_name((dct_region)other_region), other_plan);
 }
@@ -61,9 +54,11 @@ static bool outside_of(const dct_group *g, uint64_t *sum) {
 }
 
 static dct_status check_sums(const dct_group *g, dct_err *err) {
-    uint64_t outside, m_max;
-    if (outside_of(g, &outside) && outside == g->outside_bytes && dct_add_u64(g->reserve_bytes, outside, &m_max) &&
-        m_max == g->m_max_bytes)
+    uint64_t pieces = 0, outside, m_max;
+    bool fits = true;
+    for (uint32_t i = 0; i < g->n_pieces; i++) fits = fits && dct_add_u64(pieces, g->piece_bytes[i], &pieces);
+    if (fits && pieces == g->reserve_bytes && outside_of(g, &outside) && outside == g->outside_bytes &&
+        dct_add_u64(pieces, outside, &m_max) && m_max == g->m_max_bytes)
         return DCT_OK;
     return dct_fail(err, DCT_BAD_FILE, "M_max %llu of %u models is not their reservation of %llu and what lies outside",
                     (ull)g->m_max_bytes, g->n_plans, (ull)g->reserve_bytes);
@@ -72,7 +67,7 @@ static dct_status check_sums(const dct_group *g, dct_err *err) {
 dct_status dct_verify_group(const dct_group *g, dct_err *err) {
     dct_status status = DCT_OK;
     for (uint32_t i = 0; status == DCT_OK && i < g->n_plans * DCT_REGION_COUNT; i++)
-        status = check_inside(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, err);
+        status = check_piece(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, err);
     for (uint32_t i = 0; status == DCT_OK && i < g->n_plans * DCT_REGION_COUNT; i++) {
         for (uint32_t k = 0; status == DCT_OK && k < i; k++)
             status = check_pair(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, k / DCT_REGION_COUNT, k % DCT_REGION_COUNT, err);

@@ -228,7 +228,7 @@ static int lock_as_nobody(void) {
     if (getuid() == 0 && setuid(65534) != 0) return 3;
     void *p = dct_os_map(1 << 20);
     dct_err err = {0};
-    if (p == NULL || dct_os_lock(p, 1 << 20, &err) != DCT_SYSTEM) return 4;
+    if (p == NULL || dct_os_lock(p, 1 << 20, 1 << 20, &err) != DCT_SYSTEM) return 4;
     bool named = strstr(err.message, "RLIMIT_MEMLOCK") != NULL && strstr(err.message, "65536") != NULL && strstr(err.message, "1048576") != NULL;
     return named ? 0 : 5;
 }

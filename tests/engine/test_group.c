@@ -194,8 +194,8 @@ static void damaged_layouts_are_refused(void **state) {
     assert_int_equal(dct_verify_group(g, &err), DCT_OK);
 
     const dct_group whole = *g;
-    dct_piece pieces[N * DCT_REGION_COUNT];
-    memcpy(pieces, g->pieces, g->n_pieces * sizeof *pieces);
+    uint64_t pieces[N * DCT_REGION_COUNT];
+    memcpy(pieces, g->piece_bytes, g->n_pieces * sizeof *pieces);
     uint32_t places[N][DCT_REGION_COUNT];
     memcpy(places, g->piece_of, sizeof places);
 #define DAMAGE(change, part) \
@@ -204,14 +204,14 @@ static void damaged_layouts_are_refused(void **state) {
         assert_int_equal(dct_verify_group(g, &err), DCT_BAD_FILE); \
         if (strstr(err.message, part) == NULL) fail_msg("%s: not '%s'", err.message, part); \
         *g = whole; \
-        memcpy(g->pieces, pieces, g->n_pieces * sizeof *pieces); \
+        memcpy(g->piece_bytes, pieces, g->n_pieces * sizeof *pieces); \
         memcpy(g->piece_of, places, sizeof places); \
         assert_int_equal(dct_verify_group(g, &err), DCT_OK); \
     } while (0)
-    for (uint32_t i = 1; i < g->n_pieces; i++) DAMAGE(g->pieces[i].offset -= DCT_PLAN_PAGE, "share bytes");
-    for (uint32_t i = 0; i < g->n_pieces; i++) DAMAGE(g->pieces[i].bytes -= DCT_PLAN_PAGE, "no piece");
-    DAMAGE(g->pieces[2].offset += 64, "no piece");
-    DAMAGE(g->reserve_bytes -= 1, "no piece");
+    for (uint32_t i = 0; i < g->n_pieces; i++) DAMAGE(g->piece_bytes[i] -= DCT_PLAN_PAGE, "no piece");
+    for (uint32_t i = 0; i < g->n_pieces; i++) DAMAGE(g->piece_bytes[i] += DCT_PLAN_PAGE, "M_max");
+    DAMAGE(g->piece_bytes[2] += 64, "no piece");
+    DAMAGE(g->reserve_bytes -= 1, "M_max");
     DAMAGE(g->piece_of[1][DCT_REGION_KV] = 1000, "no piece");
     DAMAGE(g->piece_of[1][DCT_REGION_WEIGHTS] = g->piece_of[0][DCT_REGION_WEIGHTS], "weights of model 1 and weights of model 0");
     DAMAGE(g->piece_of[1][DCT_REGION_KV] = g->piece_of[0][DCT_REGION_WEIGHTS], "share bytes");

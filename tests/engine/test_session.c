@@ -14,8 +14,12 @@ static char f16[] = MODELS "tiny-vl-f16.gguf";
 
 /* ---- counting ---- */
 
-static _Atomic uint64_t n_mallocs, n_maps, fail_map_at;
+static _Atomic uint64_t n_mallocs, n_maps, fail_map_at, intrude_at;
 static _Atomic int64_t mapped_bytes;
+static void *intruder;
+
+/* More than what lies between neighbours: the system places it below all that is there, as if another thread had mapped it. */
+enum { INTRUDER_BYTES = 512 * 1024 * 1024 };
 
 #ifndef DCT_SANITIZED
 extern void *__libc_malloc(size_t n);
@@ -31,6 +35,8 @@ void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
+    if (n_maps == intrude_at)
+        intruder = (void *)syscall(SYS_mmap, NULL, INTRUDER_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *p = (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
     if (p != MAP_FAILED) mapped_bytes += (int64_t)((n + 4095) / 4096 * 4096);
     return p;
@@ -373,6 +379,30 @@ static void memory_that_runs_out_leaves_nothing_open(void **state) {
     assert_true(n_refused >= 5); /* the replaced mmap is the one that is used */
 }
 
+/* Between any two mappings of an opening another thread of the host may take whatever addresses are free. */
+static void what_others_map_meanwhile_is_not_in_the_way(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    bool opened_before = false;
+    for (uint64_t k = 1; !opened_before && k < 500; k++) {
+        int64_t before = mapped_bytes;
+        n_maps = 0;
+        intrude_at = k;
+        opened o = open_small(128, 32);
+        opened_before = n_maps < k;
+        intrude_at = 0;
+        assert_true(opened_before || intruder != MAP_FAILED);
+        if (!opened_before) syscall(SYS_munmap, intruder, INTRUDER_BYTES);
+        dctms_token token = 1;
+        CHECK(dctms_session_eval(o.session, &token, 1, &check_err));
+        close_all(o);
+        assert_int_equal(mapped_bytes, before);
+    }
+    assert_true(opened_before);
+}
+
 /* What is held beside the reservation has an allowance in M_max; it is checked when the process is meant and not else. */
 static void a_process_that_holds_more_than_its_allowance_is_refused(void **state) {
     (void)state;
@@ -608,6 +638,7 @@ int main(void) {
         cmocka_unit_test(a_chat_keeps_its_prefix),
         cmocka_unit_test(nothing_is_allocated_after_open),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
+        cmocka_unit_test(what_others_map_meanwhile_is_not_in_the_way),
         cmocka_unit_test(a_process_that_holds_more_than_its_allowance_is_refused),
         cmocka_unit_test(a_conversation_may_lie_in_planned_memory),
         cmocka_unit_test(a_text_too_long_is_measured_in_tokens),
