@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "support/emulated.h"
 
 #define MODELS DCT_SOURCE_DIR "/models/tiny-vl/"
 
@@ -235,6 +236,24 @@ static void senseless_groups_are_refused(void **state) {
 }
 
 #if !defined(DCT_SANITIZED) && defined(__linux__)
+/* What a model needs is mapped when its header is gone, so that the two never add up to more than M_max. */
+static void a_model_is_mapped_when_it_is_opened(void **state) {
+    (void)state;
+    if (emulated("what a process has mapped: the emulator's is counted")) return;
+    dctms_group *group = group_of(paths, same_ctx, DCTMS_CONCURRENT);
+    const dct_plan *second = group->layout.plans[1];
+    uint64_t bytes = second->region_bytes[DCT_REGION_WEIGHTS] + second->region_bytes[DCT_REGION_KV] + second->region_bytes[DCT_REGION_ARENA];
+    dctms_session *s[N];
+    dctms_memory memory[N];
+    for (uint32_t i = 0; i < N; i++) {
+        s[i] = open_on(paths[i], dctms_group_member(group, i));
+        dctms_session_memory(s[i], &memory[i]);
+    }
+    assert_true(memory[1].vm_size_bytes >= memory[0].vm_size_bytes + bytes);
+    for (uint32_t i = 0; i < N; i++) dctms_session_free(s[i]);
+    dctms_group_free(group);
+}
+
 /* In a process of its own: what it may hold, and what it held at most. */
 static int be_child(const char *mode) {
     dctms_group *group = group_of(paths, same_ctx, strcmp(mode, "exclusive") == 0 ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT);
@@ -278,6 +297,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(damaged_layouts_are_refused),
         cmocka_unit_test(senseless_groups_are_refused),
 #if !defined(DCT_SANITIZED) && defined(__linux__)
+        cmocka_unit_test(a_model_is_mapped_when_it_is_opened),
         cmocka_unit_test(the_process_keeps_within_its_envelope),
 #endif
     };
