@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/safe_text.h"
+
 uint64_t dct_os_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
 /* `wish` is where the system should place it, which it does when nothing is there. */
@@ -50,11 +52,11 @@ static int64_t written_ns(const struct stat *st) { return (int64_t)st->st_mtim.t
 
 dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));
+    if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", dct_show_path(path).text, strerror(errno));
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return dct_fail(err, DCT_BAD_FILE, "%s: not a regular file", path);
+        return dct_fail(err, DCT_BAD_FILE, "%s: not a regular file", dct_show_path(path).text);
     }
     *file = (dct_file){.fd = fd, .bytes = (uint64_t)st.st_size, .written_ns = written_ns(&st)};
     return DCT_OK;
@@ -67,11 +69,11 @@ bool dct_file_is_as_opened(const dct_file *file) {
 
 dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", path, strerror(errno));
+    if (fd < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", dct_show_path(path).text, strerror(errno));
     struct stat st;
     if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
         close(fd);
-        return dct_fail(err, DCT_BAD_FILE, "%s: a directory, not a text", path);
+        return dct_fail(err, DCT_BAD_FILE, "%s: a directory, not a text", dct_show_path(path).text);
     }
     *file = (dct_file){.fd = fd, .bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0, .written_ns = written_ns(&st)};
     return DCT_OK;
@@ -114,6 +116,10 @@ void dct_out_abandon(void) {
     if (out != NULL && !out->direct) unlink(out->temp_path);
 }
 
+static dct_status fail_write(const char *path, dct_err *err) {
+    return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", dct_show_path(path).text, strerror(errno));
+}
+
 /* A file without a name in the directory of `path`; -1 where there is no such thing, or no way to name it later. */
 static int open_nameless(const char *path) {
 #if defined(O_TMPFILE)
@@ -150,7 +156,7 @@ dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     out->nameless = !out->direct && out->fd >= 0;
     if (!out->direct && !out->nameless) out->fd = open(out->temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (out->fd >= 0) return DCT_OK;
-    dct_status status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    dct_status status = fail_write(path, err);
     forget(out);
     return status;
 }
@@ -160,7 +166,7 @@ dct_status dct_out_write(const dct_out *out, const void *bytes, uint64_t n, dct_
     while (n > 0) {
         ssize_t put = write(out->fd, from, n < (1u << 30) ? (size_t)n : (1u << 30));
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
+        if (put <= 0) return fail_write(out->final_path, err);
         from += put;
         n -= (uint64_t)put;
     }
@@ -174,9 +180,12 @@ dct_status dct_out_commit(dct_out *out, dct_err *err) {
         out->fd = -1;
     }
     if (failed == 0 && !out->direct) failed = rename(out->temp_path, out->final_path);
-    dct_status status = failed == 0 ? DCT_OK : dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", out->final_path, strerror(errno));
-    if (failed == 0) forget(out);
-    else dct_out_discard(out);
+    if (failed == 0) {
+        forget(out);
+        return DCT_OK;
+    }
+    dct_status status = fail_write(out->final_path, err);
+    dct_out_discard(out);
     return status;
 }
 

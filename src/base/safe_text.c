@@ -53,3 +53,11 @@ const char *dct_safe(const char *text, dct_safe_text *room) {
     room->text[used] = '\0';
     return room->text;
 }
+
+dct_shown_path dct_show_path(const char *path) {
+    enum { SHOWN = 120 };
+    dct_shown_path shown;
+    size_t n = strlen(path);
+    snprintf(shown.text, sizeof shown.text, "%s%s", n > SHOWN ? "..." : "", n > SHOWN ? path + n - SHOWN : path);
+    return shown;
+}

@@ -28,4 +28,11 @@ typedef struct dct_safe_text {
 /* `text`, which ends with a NUL, as it may be shown: in *room, cut to what fits there. */
 const char *dct_safe(const char *text, dct_safe_text *room);
 
+/* A path as an error's message has it: of a long one the end, so that the reason keeps its room. What is unsafe in it, dct_fail
+ * replaces. */
+typedef struct dct_shown_path {
+    char text[128];
+} dct_shown_path;
+dct_shown_path dct_show_path(const char *path);
+
 #endif

@@ -41,11 +41,10 @@ dct_status dct_fail_at(dct_err *err, dct_status code, uint64_t offset, const cha
 }
 
 void dct_err_name_file(dct_err *err, const char *path) {
-    enum { SHOWN = 120 };
-    size_t n = strlen(path);
-    if (n == 0 || strncmp(err->message, path, n) == 0) return;
-    dct_err why = *err;
-    dct_fail(err, why.code, "%s%s: %.260s", n > SHOWN ? "..." : "", n > SHOWN ? path + n - SHOWN : path, why.message);
+    dct_err why = *err, named;
+    dct_fail(&named, why.code, "%s: ", dct_show_path(path).text);
+    if (path[0] == '\0' || strncmp(why.message, named.message, strlen(named.message)) == 0) return;
+    dct_fail(err, why.code, "%s%.260s", named.message, why.message);
     err->offset = why.offset;
 }
 

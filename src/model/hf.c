@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/safe_text.h"
 #include "base/size.h"
 #include "model/gguf_scan.h"
 #include "base/name_index.h"
@@ -41,8 +42,8 @@ static dct_status read_text(hf_dir *d, const char *name, uint64_t max, dct_str *
     if (status != DCT_OK) return status;
     char *bytes = NULL;
     if (file.bytes > max)
-        status = dct_fail(d->err, DCT_BAD_FILE, "%s: %llu bytes (at most %llu)", path, (unsigned long long)file.bytes,
-                          (unsigned long long)max);
+        status = dct_fail(d->err, DCT_BAD_FILE, "%s: %llu bytes (at most %llu)", dct_show_path(path).text,
+                          (unsigned long long)file.bytes, (unsigned long long)max);
     if (status == DCT_OK && (bytes = dct_arena_alloc(d->arena, file.bytes + 1)) == NULL)
         status = dct_fail_memory(d->err, d->arena, name);
     if (status == DCT_OK) status = dct_file_read_at(&file, 0, bytes, file.bytes, d->err);
@@ -73,7 +74,8 @@ static dct_status read_texts(hf_dir *d) {
         if (status != DCT_OK) return status;
     }
     if (d->texts.config.ptr != NULL) return DCT_OK;
-    return dct_fail(d->err, DCT_BAD_FILE, "%s: no config.json in this directory; of GGUF files name one", d->model->path);
+    return dct_fail(d->err, DCT_BAD_FILE, "%s: no config.json in this directory; of GGUF files name one",
+                    dct_show_path(d->model->path).text);
 }
 
 /* ---- the parts ---- */
@@ -195,7 +197,7 @@ static dct_status read_tensors(hf_dir *d) {
     }
     if (d->index.ptr == NULL)
         return dct_fail(d->err, DCT_BAD_FILE, "%s: neither model.safetensors nor model.safetensors.index.json in this directory",
-                        d->model->path);
+                        dct_show_path(d->model->path).text);
     dct_json root;
     uint32_t n;
     status = dct_json_open(d->index, "model.safetensors.index.json", 0, &root, d->err);

@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/safe_text.h"
 #include "base/size.h"
 #include "compile/sort.h"
 #include "tools/pack_table.h"
@@ -341,7 +342,8 @@ dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_tabl
     if (status != DCT_OK) return status;
     char *text = NULL;
     if (file.bytes > MAX_FILE_BYTES)
-        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", path, file.bytes);
+        status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", dct_show_path(path).text,
+                          file.bytes);
     if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)
         status = dct_fail_memory(err, arena, "the problem");
     if (status == DCT_OK) status = dct_file_read_at(&file, 0, text, file.bytes, err);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/safe_text.h"
 #include "base/size.h"
 #include "tools/gguf_write.h"
 #include "tools/synth_blocks.h"
@@ -288,7 +289,7 @@ static dct_status fill_data(synth *s, dct_err *err) {
     for (uint32_t i = 1; i < started; i++) dct_thread_join(workers[i].thread);
     if (status != DCT_OK) return status;
     int why = atomic_load(&s->failed);
-    if (why != 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
+    if (why != 0) return dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", dct_show_path(s->path).text, strerror(why));
     if (s->params->progress != NULL) s->params->progress(s->params->progress_ctx, s->data_bytes, s->data_bytes);
     return DCT_OK;
 }
@@ -303,7 +304,8 @@ static dct_status write_file(synth *s, dct_err *err) {
     int why = status == DCT_OK ? write_at(s->fd, s->header, s->header_bytes, 0) : 0;
     if (status == DCT_OK && why == 0 && !out.direct && ftruncate(s->fd, (off_t)end) != 0)
         why = errno;
-    if (status == DCT_OK && why != 0) status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", s->path, strerror(why));
+    if (status == DCT_OK && why != 0)
+        status = dct_fail(err, DCT_SYSTEM, "cannot write %s: %s", dct_show_path(s->path).text, strerror(why));
     if (status == DCT_OK) return dct_out_commit(&out, err);
     dct_out_discard(&out);
     return status;
@@ -334,7 +336,7 @@ static dct_status write_text(synth *s, const char *name, put_text_fn *put, dct_e
 
 static dct_status write_texts(synth *s, dct_err *err) {
     if (mkdir(s->params->path, 0777) != 0 && errno != EEXIST)
-        return dct_fail(err, DCT_SYSTEM, "cannot make %s: %s", s->params->path, strerror(errno));
+        return dct_fail(err, DCT_SYSTEM, "cannot make %s: %s", dct_show_path(s->params->path).text, strerror(errno));
     dct_status status = write_text(s, "config.json", put_config, err);
     if (status == DCT_OK) status = write_text(s, "tokenizer.json", put_tokenizer_json, err);
     if (status == DCT_OK) status = write_text(s, "tokenizer_config.json", put_tokenizer_config, err);

@@ -270,6 +270,31 @@ static void test_files(void **state) {
 }
 
 /* Until it is whole, a file has no name in the directory, but for a file system that cannot do that. */
+/* A reason stays readable whatever the path is, and the path is said once. */
+static void test_paths_leave_room(void **state) {
+    (void)state;
+    static const char *const ends[] = {"/x", "/\x1b[31mx", "/\xff\xfe"}, *const shown[] = {"/x: ", "/?[31mx: ", "/??: "};
+    static const size_t lengths[] = {3, 100, 122, 300, 500, 3000};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+            char path[4096] = "", wanted[64];
+            dct_file file;
+            dct_out out;
+            dct_err err;
+            while (strlen(path) < lengths[k]) strcat(path, "/no");
+            strcat(path, ends[i]);
+            snprintf(wanted, sizeof wanted, "%sNo such file or directory", shown[i]);
+            assert_int_equal(dct_file_open(&file, path, &err), DCT_BAD_FILE);
+            dct_err_name_file(&err, path);
+            const char *at = strstr(err.message, wanted);
+            if (at == NULL || strcmp(at, wanted) != 0) fail_msg("%zu: '%s'", lengths[k], err.message);
+            assert_true(strlen(err.message) <= 123 + strlen(wanted));
+            assert_int_equal(dct_out_open(&out, path, &err), DCT_SYSTEM);
+            assert_non_null(strstr(err.message, wanted));
+        }
+    }
+}
+
 static void test_files_appear_whole(void **state) {
     (void)state;
     char path[512], text[8] = {0};
@@ -354,8 +379,8 @@ int main(void) {
         ON_MACHINE(test_cpus_affinity), ON_MACHINE(test_cpus_v2), ON_MACHINE(test_cpus_v1), cmocka_unit_test(test_cpus_real),
         ON_MACHINE(test_memory_plain), ON_MACHINE(test_memory_v2), ON_MACHINE(test_memory_v1), cmocka_unit_test(test_memory_unknown),
         cmocka_unit_test(test_populate), cmocka_unit_test(test_figures), cmocka_unit_test(test_populate_process),
-        cmocka_unit_test(test_lock_message), ON_MACHINE(test_files), ON_MACHINE(test_files_appear_whole), cmocka_unit_test(test_thread),
-        cmocka_unit_test(test_thread_refuses_bad_stack),
+        cmocka_unit_test(test_lock_message), ON_MACHINE(test_files), cmocka_unit_test(test_paths_leave_room),
+        ON_MACHINE(test_files_appear_whole), cmocka_unit_test(test_thread), cmocka_unit_test(test_thread_refuses_bad_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
