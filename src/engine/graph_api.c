@@ -4,6 +4,7 @@
  * the graph, and the calls after it do nothing. Weights are recorded as the tensors of a model, of which the loader and the
  * verifier know already how to read and compare them.
  */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,6 +76,14 @@ static bool is_size(dctms_graph *g, const char *name, uint64_t rows, uint64_t co
     return false;
 }
 
+/* Whatever is not finite would make every result NaN. */
+static bool is_number(dctms_graph *g, const char *name, const char *what, float number, float least) {
+    if (failed(g)) return false;
+    if (number >= least && number <= FLT_MAX) return true;
+    g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "'%s': %s %g makes no sense", or_empty(name), what, (double)number);
+    return false;
+}
+
 /* ---- inputs and outputs ---- */
 
 dctms_value dctms_graph_input(dctms_graph *g, const char *name, uint32_t cols, uint32_t stride) {
@@ -114,7 +123,8 @@ static dctms_value add_weight(dctms_graph *g, const dct_tensor *tensor, bool is_
     dct_model *m = &g->model;
     for (uint32_t i = 0; i < m->n_tensors; i++) {
         if (!dct_str_eq(m->tensors[i].name, tensor->name)) continue;
-        g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "two weights are named '%s'", tensor->name.ptr);
+        g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "two weights are named '%.*s'", (int)tensor->name.len,
+                                   tensor->name.ptr);
         return DCTMS_NO_VALUE;
     }
     if (m->n_tensors == g->cap_tensors) {
@@ -209,10 +219,12 @@ dctms_value dctms_graph_rows(dctms_graph *g, dctms_value ids, dctms_value w, con
 }
 
 dctms_value dctms_graph_rms_norm(dctms_graph *g, dctms_value x, dctms_value w, float eps, const char *name) {
+    if (!is_number(g, name, "eps", eps, 0)) return DCTMS_NO_VALUE;
     return checked(g, dct_trace_rms_norm(&g->graph, x, w, eps, -1, or_empty(name)));
 }
 
 dctms_value dctms_graph_layer_norm(dctms_graph *g, dctms_value x, dctms_value w, dctms_value bias, float eps, const char *name) {
+    if (!is_number(g, name, "eps", eps, 0)) return DCTMS_NO_VALUE;
     return checked(g, dct_trace_layer_norm(&g->graph, x, w, bias, eps, or_empty(name)));
 }
 
@@ -249,10 +261,10 @@ static dct_value_id positions(dct_graph *t) {
 dctms_value dctms_graph_rope(dctms_graph *g, dctms_value x, uint32_t head_dim, uint32_t n_rot, float base, bool neighbours,
                              const char *name) {
     dct_graph *t = &g->graph;
-    if (failed(g)) return DCTMS_NO_VALUE;
-    if (x >= t->n_values || head_dim == 0 || n_rot == 0 || n_rot > head_dim || !(base > 0) || positions(t) == DCT_NONE) {
-        t->status = dct_fail(&t->err, DCT_USAGE, "'%s': no value, or heads of %u elements of which %u rotate, base %g",
-                             or_empty(name), head_dim, n_rot, (double)base);
+    if (!is_number(g, name, "base", base, FLT_MIN)) return DCTMS_NO_VALUE;
+    if (x >= t->n_values || head_dim == 0 || n_rot == 0 || n_rot > head_dim || positions(t) == DCT_NONE) {
+        t->status = dct_fail(&t->err, DCT_USAGE, "'%s': no value, or heads of %u elements of which %u rotate", or_empty(name),
+                             head_dim, n_rot);
         return DCTMS_NO_VALUE;
     }
     dct_rope_table table = {.n_rot = n_rot, .n_ctx = t->rows, .base = base, .factor = 1, .attn_factor = 1};
@@ -264,7 +276,7 @@ dctms_value dctms_graph_rope(dctms_graph *g, dctms_value x, uint32_t head_dim, u
 dctms_value dctms_graph_attention(dctms_graph *g, dctms_value q, dctms_value k, dctms_value v, uint32_t n_head,
                                   uint32_t n_head_kv, float scale, bool causal, const char *name) {
     dct_graph *t = &g->graph;
-    if (failed(g)) return DCTMS_NO_VALUE;
+    if (!is_number(g, name, "scale", scale, -FLT_MAX)) return DCTMS_NO_VALUE;
     if (q >= t->n_values || v >= t->n_values || n_head == 0 || n_head_kv == 0) {
         t->status = dct_fail(&t->err, DCT_USAGE, "'%s': attention of %u heads and %u, or no value", or_empty(name), n_head,
                              n_head_kv);
@@ -279,6 +291,7 @@ dctms_routing dctms_graph_route(dctms_graph *g, dctms_value scores, uint32_t n_u
     dctms_routing r = {DCTMS_NO_VALUE, DCTMS_NO_VALUE};
     dct_trace_route(&g->graph, scores, n_used, renorm, or_empty(name), &r.ids, &r.weights);
     r.ids = checked(g, r.ids);
+    if (r.ids == DCTMS_NO_VALUE) r.weights = DCTMS_NO_VALUE;
     return r;
 }
 

@@ -262,7 +262,7 @@ static dct_status read_plan(const char *path, dct_arena *work, dctms_plan *plan,
     if (status != DCT_OK) return status;
     void *bytes = file.bytes < (1u << 30) ? dct_arena_alloc(work, file.bytes) : NULL;
     if (bytes == NULL)
-        status = dct_fail(err, DCT_BAD_FILE, "%s: %llu bytes are too many for a plan", path, (unsigned long long)file.bytes);
+        status = dct_fail(err, DCT_BAD_FILE, "%llu bytes are too many for a plan", (unsigned long long)file.bytes);
     else status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
     if (status == DCT_OK) status = dct_plan_load(bytes, file.bytes, &plan->arena, &plan->plan, err);
     dct_file_close(&file);
@@ -374,6 +374,13 @@ void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out) {
     if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
 }
 
+static dct_status draw(const dct_plan *plan, dct_phase_kind kind, dctms_write_fn *write, void *ctx, dct_err *err) {
+    if (dct_plan_phase(plan, kind) == NULL)
+        return dct_fail(err, DCT_USAGE, "the plan has no such phase to draw");
+    dct_plan_dump_svg(plan, kind, write, ctx);
+    return DCT_OK;
+}
+
 dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
                               dctms_error *err) {
     dct_err why = {0};
@@ -389,11 +396,12 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
         break;
     case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
-    case DCTMS_PLAN_SVG_PREFILL: dct_plan_dump_svg(plan->plan, DCT_PHASE_PREFILL, write, ctx); break;
-    case DCTMS_PLAN_SVG_DECODE: dct_plan_dump_svg(plan->plan, DCT_PHASE_DECODE, write, ctx); break;
-    case DCTMS_PLAN_SVG_GRAPH: dct_plan_dump_svg(plan->plan, DCT_PHASE_GRAPH, write, ctx); break;
+    case DCTMS_PLAN_SVG_PREFILL: status = draw(plan->plan, DCT_PHASE_PREFILL, write, ctx, &why); break;
+    case DCTMS_PLAN_SVG_DECODE: status = draw(plan->plan, DCT_PHASE_DECODE, write, ctx, &why); break;
+    case DCTMS_PLAN_SVG_GRAPH: status = draw(plan->plan, DCT_PHASE_GRAPH, write, ctx, &why); break;
     case DCTMS_PLAN_HTML: dct_plan_dump_html(plan->plan, write, ctx); break;
     case DCTMS_PLAN_PAPER: status = dct_report_paper(plan->plan, &facts, write, ctx, &why); break;
+    default: status = dct_fail(&why, DCT_USAGE, "a plan has no format %d", (int)format);
     }
     return dct_give(status, &why, err);
 }

@@ -253,7 +253,7 @@ static void put_term(const dct_text *t, const char *name, uint64_t bytes) {
 }
 
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
-    if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
+    if (dct_plan_is_graph(plan)) return dct_fail(err, DCT_USAGE, "the paper counts what models have, not a graph of one's own");
     dct_text t = {out, ctx};
     dct_text_put(&t, "static compilation, N = %u, M = %u\n\n", plan->bounds.n_input, plan->bounds.n_output);
     dct_text_put(&t, "%-28s%16u\n", "logical tensors", plan->paper_tensors);

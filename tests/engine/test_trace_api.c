@@ -2,6 +2,7 @@
  * what is not of that graph is refused, weights may be a file's, and each op does what the header says of it, told by another way of
  * computing the same: experts by products of the experts' rows, windows by hand.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,6 +69,12 @@ static void no_heads(dctms_graph *g) {
 }
 static void odd_rotation(dctms_graph *g) { dctms_graph_rope(g, x_of(g), 16, 7, 1e4f, false, "r"); }
 static void rotated_halves(dctms_graph *g) { dctms_graph_rope(g, dctms_graph_input(g, "z", WIDTH, 2), 16, 16, 1e4f, false, "r"); }
+static void no_number(dctms_graph *g) {
+    dctms_value x = x_of(g);
+    dctms_graph_attention(g, x, x, x, 4, 4, NAN, true, "a");
+}
+static void no_base(dctms_graph *g) { dctms_graph_rope(g, x_of(g), 16, 16, INFINITY, false, "r"); }
+static void negative_eps(dctms_graph *g) { dctms_graph_rms_norm(g, x_of(g), dctms_graph_vector(g, "w", WIDTH, numbers), -1, "n"); }
 static void too_many_experts(dctms_graph *g) { dctms_graph_route(g, dctms_graph_input(g, "s", EXPERTS, 1), EXPERTS + 1, false, "r"); }
 static void experts_without_routing(dctms_graph *g) {
     dctms_routing r = {dctms_graph_input_ids(g, "ids"), 0};
@@ -106,7 +113,7 @@ static void mistakes_are_told(void **state) {
         {unlike_shapes, "(add 'sum'): input 1 'z' is [12, 32], expected [12, 64]"}, {unlike_rows, "'x' has other rows in a run than 'e'"},
         {unknown_act, "activation 9 is unknown"}, {no_window, "stride 0"}, {padded_too_much, "pad 3"}, {huge_window, "larger than any memory"},
         {uneven_heads, "8 query heads do not share 3"}, {no_heads, "attention of 0 heads"}, {odd_rotation, "rotates 7 of 16"},
-        {rotated_halves, "[6, 4]"}, {too_many_experts, "5 of 4 experts"}, {experts_without_routing, "where they go"},
+        {rotated_halves, "[6, 4]"}, {no_number, "'a': scale nan"}, {no_base, "'r': base inf"}, {negative_eps, "'n': eps -1"}, {too_many_experts, "5 of 4 experts"}, {experts_without_routing, "where they go"},
         {broken_tiles, "96 rows of 'w' are not 4 experts"}, {mixed_rows, "not 3 rows for each"}, {rows_by_result, "is no input"},
         {two_of_a_name, "are named 'x'"}, {two_weights_of_a_name, "are named 'w'"}, {long_name, "1 to 47 bytes"}, {no_name, "1 to 47 bytes"},
         {no_type, "'q9_9' is no type"}, {no_blocks, "rows of 33 elements cannot be Q8_0"}, {no_columns, "both must be"},
@@ -139,6 +146,10 @@ static void what_follows_a_mistake_does_nothing(void **state) {
     wrong_columns(g);
     assert_int_equal(dctms_graph_status(g, &err), DCTMS_USAGE);
     assert_string_equal(err.message, first.message);
+    dctms_graph_free(g);
+    g = new_graph();
+    dctms_routing refused = dctms_graph_route(g, dctms_graph_input(g, "s", EXPERTS, 1), EXPERTS + 1, false, "r");
+    assert_true(refused.ids == DCTMS_NO_VALUE && refused.weights == DCTMS_NO_VALUE);
     dctms_graph_free(g);
     assert_int_equal(dctms_graph_new("none", 0, &g, &err), DCTMS_USAGE);
 }
@@ -271,6 +282,8 @@ static void what_comes_from_outside_is_checked(void **state) {
     static char memory[8192] __attribute__((aligned(4096)));
     assert_int_equal(dctms_runner_open(g, plan, memory, sizeof memory, &r, &err), DCTMS_USAGE);
     assert_int_equal(dctms_runner_open(g, plan, memory + 64, (size_t)info.reserve_bytes, &r, &err), DCTMS_USAGE);
+    dctms_group *group;
+    assert_int_equal(dctms_group_make((const dctms_plan *[]){plan}, 1, DCTMS_CONCURRENT, &group, &err), DCTMS_USAGE);
     if (dctms_runner_open(g, plan, NULL, 0, &r, &err) != DCTMS_OK) fail_msg("%s", err.message);
     fill_inputs(r);
     int32_t *ids = dctms_runner_data(r, "ids");
@@ -395,6 +408,12 @@ static void weights_of_a_file_are_those_in_memory(void **state) {
     assert_int_equal(dctms_graph_status(g, &err), DCTMS_BAD_FILE);
     assert_non_null(strstr(err.message, "no tensor 'nothing'"));
     dctms_graph_free(g);
+    g = new_graph();
+    dctms_graph_tensor(g, model, "w");
+    assert_int_equal(dctms_graph_tensor(g, model, "w"), DCTMS_NO_VALUE);
+    assert_int_equal(dctms_graph_status(g, &err), DCTMS_USAGE);
+    assert_string_equal(err.message, "two weights are named 'w'"); /* names in a file have no end of their own */
+    dctms_graph_free(g);
     g = all_ops(0);
     plan = compiled(g, 1);
     assert_int_equal(dctms_plan_verify(plan, model, defect, &err), DCTMS_BAD_FILE); /* a graph's plan is no model's */
@@ -443,6 +462,9 @@ static void a_plan_of_a_graph_prints(void **state) {
         assert_true(p.n > 500);
         assert_memory_equal(p.begin, formats[i].begin, strlen(formats[i].begin));
     }
+    static const dctms_plan_format others[] = {DCTMS_PLAN_SVG_PREFILL, DCTMS_PLAN_SVG_DECODE, DCTMS_PLAN_PAPER, (dctms_plan_format)99};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(dctms_plan_print(plan, others[i], note, &(printed){0}, &err), DCTMS_USAGE);
     printed p = {0};
     assert_int_equal(dctms_plan_diff(plan, other, false, note, &p, &err), DCTMS_OK);
     assert_true(p.n > 0);
