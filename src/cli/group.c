@@ -35,8 +35,8 @@ static int check_budget(const dctms_group *group, uint64_t budget) {
     if (budget == 0 || info.m_max_bytes <= budget) return 0;
     dct_err err;
     dct_fail(&err, DCT_NO_FIT,
-             "needs %.2f MiB together (M_max), the budget is %.2f MiB; a smaller -c or -ub, or --exclusive, takes less",
-             (double)info.m_max_bytes / 1048576, (double)budget / 1048576);
+             "needs %llu bytes (%.2f MiB) together (M_max), the budget is %llu; a smaller -c or -ub, or --exclusive, takes less",
+             (unsigned long long)info.m_max_bytes, cli_mib(info.m_max_bytes), (unsigned long long)budget);
     return cli_fail_err(&err);
 }
 
@@ -57,7 +57,9 @@ int cli_make_group(const cli_options *o, dctms_group **group) {
     for (uint32_t i = 0; i < o->n_args; i++) dctms_plan_free(plans[i]);
     if (status != DCTMS_OK) return cli_fail(&err);
     code = check_budget(*group, o->memory_budget);
-    if (code != 0) dctms_group_free(*group);
+    if (code == 0) return 0;
+    dctms_group_free(*group);
+    *group = NULL;
     return code;
 }
 

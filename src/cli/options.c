@@ -414,7 +414,7 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             continue;
         }
         /* --flag=value as well as --flag value */
-        char name[64];
+        char name[64] = ""; /* what is longer is no flag */
         const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
         if (equals != NULL && (size_t)(equals - arg) < sizeof name) {
             memcpy(name, arg, (size_t)(equals - arg));

@@ -274,7 +274,10 @@ static bool read_line(char *line, size_t cap, uint64_t *n) {
     while (!whole && !ended && !is_signalled()) {
         struct pollfd input = {.fd = 0, .events = POLLIN};
         char c;
-        if (ppoll(&input, 1, NULL, &before) < 0) continue;
+        if (ppoll(&input, 1, NULL, &before) < 0) {
+            ended = errno != EINTR;
+            continue;
+        }
         ssize_t got = read(0, &c, 1);
         if (got < 0 && errno == EINTR) continue;
         ended = got <= 0;
@@ -531,10 +534,10 @@ static int run_each(const cli_options *o) {
 
 int cli_run(const cli_options *o) {
     if (!plan_file_is_alone(o) || !sampling_makes_sense(o)) return DCT_USAGE;
+    if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one prompt: -p TEXT or -f FILE");
     if (cli_is_group(o)) return run_each(o);
     if (o->n_args > (o->model == NULL ? 1u : 0u))
         return cli_usage("run takes one model after -m; quote the prompt and give it with -p");
-    if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one prompt: -p TEXT or -f FILE");
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
     if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");
     if (interactive && o->json) return cli_usage("--json shows one answer: give a prompt with -p or -f");
