@@ -1,4 +1,6 @@
 /* dctms: the command. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +129,14 @@ static void set_signals(void) {
     }
 }
 
+/* A standard stream that is closed is kept open the wrong way round: whoever uses it is refused as before, but no file that is
+ * opened later takes its number, so that messages could end up in it. */
+static void hold_streams(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+    }
+}
+
 static int obey(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         cli_help(argc > 2 ? argv[2] : NULL);
@@ -159,6 +169,7 @@ static int obey(int argc, char **argv) {
 /* The least that any verb needs; sessions ask for more when they open. Before anything has a large frame. */
 int main(int argc, char **argv) {
     dct_err err;
+    hold_streams();
     set_signals();
     return dct_os_check_stack(0, &err) == DCT_OK ? obey(argc, argv) : cli_fail_err(&err);
 }

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/safe_text.h"
 #include "cli/protocol.h"
 
 enum { DEFAULT_OUTPUT = 256, DEFAULT_CTX = 1280, SETTINGS_BYTES = 512, PATH_BYTES = 4096 };
@@ -238,18 +239,21 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
 }
 
 static int check_settings(const protocol_request *r) {
-    char path[PATH_BYTES], wanted[SETTINGS_BYTES];
-    char *found;
-    size_t n, n_map;
+    char path[PATH_BYTES], wanted[SETTINGS_BYTES], found[SETTINGS_BYTES] = "";
+    dct_file file;
     dct_err err;
     path_in(r, "settings.json", path);
     describe_settings(r, wanted);
     if (!dct_os_exists(path))
         return dct_file_write_whole(path, wanted, strlen(wanted), &err) == DCT_OK ? 0 : cli_fail_err(&err);
-    if (cli_read_file(path, SETTINGS_BYTES, &found, &n, &n_map, &err) != DCT_OK) return cli_fail_err(&err);
-    bool same = strcmp(found, wanted) == 0;
-    dct_os_unmap(found, n_map);
-    return same ? 0 : cli_usage("%.400s is of an experiment with other settings; name another directory", path);
+    dct_status status = dct_file_open(&file, path, &err);
+    if (status != DCT_OK) return cli_fail_err(&err);
+    if (file.bytes < sizeof found) status = dct_file_read_at(&file, 0, found, file.bytes, &err); /* ours are no longer */
+    dct_file_close(&file);
+    if (status != DCT_OK) return cli_fail_file(path, &err);
+    return strcmp(found, wanted) == 0
+               ? 0
+               : cli_usage("%s is of an experiment with other settings; name another directory", dct_show_path(path).text);
 }
 
 static int open_records(protocol_request *r) {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/safe_text.h"
 #include "tools/protocol.h"
 
 static const char calls_heading[] =
@@ -77,10 +78,24 @@ static dct_status file_bytes(int fd, uint64_t *bytes, dct_err *err) {
     return *bytes <= MAX_FILE ? DCT_OK : dct_fail(err, DCT_BAD_FILE, "more than %d bytes of records", MAX_FILE);
 }
 
-/* Removes what stands behind the last newline. */
-static dct_status cut_torn_line(int fd, uint64_t bytes, dct_err *err) {
-    uint64_t keep = bytes;
+/* Ours begins with the heading. That of a file which is new, or was cut off in the heading, is written. */
+static dct_status take_heading(int fd, const char *heading, dct_err *err) {
+    char begin[MAX_LINE];
+    size_t n = strlen(heading);
+    ssize_t got = pread(fd, begin, n, 0);
+    if (got < 0) return fail_errno("the records cannot be read", err);
+    if (memcmp(begin, heading, (size_t)got) != 0) return dct_fail(err, DCT_BAD_FILE, "the first line is not our heading");
+    if (got == (ssize_t)n) return DCT_OK;
+    return ftruncate(fd, 0) == 0 ? write_text(fd, heading, n, err) : fail_errno("a torn heading cannot be removed", err);
+}
+
+/* Removes what stands behind the last newline of a file of ours. */
+static dct_status cut_torn_line(int fd, dct_err *err) {
+    uint64_t bytes, keep;
     char last;
+    dct_status status = file_bytes(fd, &bytes, err);
+    if (status != DCT_OK) return status;
+    keep = bytes;
     while (keep > 0 && bytes - keep < MAX_LINE) {
         if (pread(fd, &last, 1, (off_t)keep - 1) != 1) return fail_errno("the records cannot be read", err);
         if (last == '\n') break;
@@ -88,15 +103,6 @@ static dct_status cut_torn_line(int fd, uint64_t bytes, dct_err *err) {
     }
     if (bytes - keep == MAX_LINE) return dct_fail(err, DCT_BAD_FILE, "these are no records");
     return keep == bytes || ftruncate(fd, (off_t)keep) == 0 ? DCT_OK : fail_errno("a torn record cannot be removed", err);
-}
-
-static dct_status check_heading(int fd, const char *heading, dct_err *err) {
-    char begin[MAX_LINE];
-    size_t n = strlen(heading);
-    ssize_t got = pread(fd, begin, n, 0);
-    if (got == 0) return write_text(fd, heading, n, err);
-    bool is_ours = got == (ssize_t)n && memcmp(begin, heading, n) == 0;
-    return is_ours ? DCT_OK : dct_fail(err, DCT_BAD_FILE, "the first line is not our heading");
 }
 
 static int open_unnamed(void) {
@@ -110,14 +116,13 @@ static int open_unnamed(void) {
 }
 
 static dct_status open_file(dct_calls_file *file, const char *path, const char *heading, dct_err *err) {
-    uint64_t bytes;
     file->fd = path != NULL ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : open_unnamed();
-    if (file->fd < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path != NULL ? path : "a temporary file", strerror(errno));
+    if (file->fd < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path != NULL ? dct_show_path(path).text : "a temporary file",
+                                       strerror(errno));
     dct_status status = DCT_OK;
     if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) status = dct_fail(err, DCT_SYSTEM, "another process is writing it");
-    if (status == DCT_OK) status = file_bytes(file->fd, &bytes, err);
-    if (status == DCT_OK) status = cut_torn_line(file->fd, bytes, err);
-    if (status == DCT_OK) status = check_heading(file->fd, heading, err);
+    if (status == DCT_OK) status = take_heading(file->fd, heading, err); /* before anything is cut: it may not be ours */
+    if (status == DCT_OK) status = cut_torn_line(file->fd, err);
     if (status == DCT_OK) return DCT_OK;
     if (path != NULL) dct_err_name_file(err, path);
     dct_calls_close(file);

@@ -208,7 +208,34 @@ static void foreign_records_are_refused(void **state) {
         assert_int_equal(run(SMALL "-r 1 --output '" WORK "foreign'"), 2);
         expect_text(err, i == 0 ? "the first line is not our heading" : "this is no record");
     }
+    remove_directory("foreign/settings.json");
+    assert_int_equal(mkfifo(WORK "foreign/settings.json", 0600), 0); /* nobody waits for a writer */
+    assert_int_equal(run(SMALL "-r 1 --output '" WORK "foreign'"), 2);
+    expect_text(err, "settings.json: not a regular file");
+    remove_directory("foreign/settings.json");
+    static const char letter[] = "Dear all,\nwhat stands here is not yours";
+    write_file(WORK "foreign/calls.csv", letter, strlen(letter));
+    assert_int_equal(run(SMALL "-r 1 --output '" WORK "foreign'"), 2);
+    read_file(WORK "foreign/calls.csv", file);
+    assert_string_equal(file, letter);
     assert_int_equal(run(SMALL "-r 1 --output '" WORK "foreign/calls.csv'"), 5);
+}
+
+/* What is said to a stream that is closed goes nowhere; not into a file that took its number. */
+static void records_are_no_stream(void **state) {
+    (void)state;
+    static const char *const closed[] = {"2>&-", "<&- 2>&-"};
+    for (size_t i = 0; i < 2; i++) {
+        char line[1024];
+        remove_directory("closed");
+        snprintf(line, sizeof line, "'%s' %s >'%sout' %s", COMMAND, SMALL "-r 1 --output '" WORK "closed'", WORK, closed[i]);
+        assert_int_equal(system(line), 0);
+        read_file(WORK "closed/calls.csv", file);
+        assert_int_equal(count_lines(file), 1 + 4);
+    }
+    int status = system("'" COMMAND "' --version >&- 2>&-");
+    assert_int_equal(WEXITSTATUS(status), 5);
+    remove_directory("closed");
 }
 
 /* ---- tables ---- */
@@ -415,6 +442,7 @@ int main(void) {
         cmocka_unit_test(every_call_is_a_record),
         cmocka_unit_test(a_run_goes_on_where_it_was_cut_off),
         cmocka_unit_test(foreign_records_are_refused),
+        cmocka_unit_test(records_are_no_stream),
         cmocka_unit_test(tables_have_the_papers_form),
         cmocka_unit_test(programs_get_the_same_figures),
         cmocka_unit_test(charts_show_every_call),
