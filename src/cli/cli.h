@@ -152,6 +152,19 @@ dct_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *
  * where that is known. A signal that has a handler ends it with DCT_INTERRUPTED. */
 dct_status cli_read_into(const dct_file *file, const char *path, char *into, size_t cap, uint64_t *n, dct_err *err);
 
+/* What a user says in a chat (line.c), after "> ", without the newline at its end. Lines are one text where they were pasted,
+ * when the one before ends with a backslash, and between two """. At most cap bytes are kept, *n counts all. Arrow keys bring
+ * back earlier messages of the user's. False at the end of the input, and when is_stopped() says so; SIGINT, SIGTERM and SIGHUP
+ * are let in only while this waits, so that none slips between a look at it and the wait. */
+typedef struct cli_line {
+    char *text;
+    size_t cap;
+    const dctms_chat_message *earlier;
+    uint32_t n_earlier;
+    bool (*is_stopped)(void);
+} cli_line;
+bool cli_read_line(const cli_line *line, uint64_t *n);
+
 /* Editors end a file with a newline that is no part of a prompt: one is dropped, as llama.cpp does. */
 void cli_drop_newline(const char *text, size_t *n);
 

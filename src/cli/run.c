@@ -4,8 +4,6 @@
  * memory for conversations, which is as large as the bound of N tokens allows. So that bound is the only one, and refusals count
  * tokens.
  */
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -259,37 +257,6 @@ static int answer_once(dctms_session *session, const cli_options *o, const char 
 
 /* ---- chat ---- */
 
-/* One line from standard input, without its newline; *n is its length, of which at most cap bytes are kept. Returns false at the
- * end or after a signal. Signals are let in only while this waits, so that none slips between a look at the flags and the wait.
- */
-static bool read_line(char *line, size_t cap, uint64_t *n) {
-    sigset_t ours, before;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ours, &before);
-    *n = 0;
-    bool ended = false, whole = false;
-    while (!whole && !ended && !is_signalled()) {
-        struct pollfd input = {.fd = 0, .events = POLLIN};
-        char c;
-        if (ppoll(&input, 1, NULL, &before) < 0) {
-            ended = errno != EINTR;
-            continue;
-        }
-        ssize_t got = read(0, &c, 1);
-        if (got < 0 && errno == EINTR) continue;
-        ended = got <= 0;
-        whole = !ended && c == '\n';
-        if (ended || whole) continue;
-        if (*n < cap) line[*n] = c;
-        ++*n;
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return !is_signalled() && (whole || *n > 0);
-}
-
 /* What a line of a chat is. */
 typedef enum line_kind { LINE_MESSAGE, LINE_CLEAR, LINE_EXIT, LINE_HELP, LINE_UNKNOWN } line_kind;
 
@@ -300,6 +267,7 @@ static const struct {
     {"/clear", "forget the conversation", LINE_CLEAR},
     {"/exit", "end, as Ctrl-D does", LINE_EXIT},
     {"/help", "this list", LINE_HELP},
+    {"/bye", NULL, LINE_EXIT}, {"/quit", NULL, LINE_EXIT}, {"/?", NULL, LINE_HELP}, /* as elsewhere */
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -315,8 +283,10 @@ static line_kind kind_of(const char *line, size_t n) {
 }
 
 static void print_commands(void) {
-    for (int i = 0; i < N_COMMANDS; i++) cli_note("  %-8s %s\n", commands[i].name, commands[i].help);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].help != NULL) cli_note("  %-8s %s\n", commands[i].name, commands[i].help);
     cli_note("  %-8s %s\n", "Ctrl-C", "stop an answer");
+    cli_note("  A message goes on in the next line behind a \\, between two \"\"\", and where it was pasted.\n");
 }
 
 /* The line at free_text becomes the user's message; false when it cannot, which is said. */
@@ -369,8 +339,8 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     cli_note("Chat: /help lists the commands, Ctrl-D ends, Ctrl-C stops an answer.\n");
     for (bool answered = false; !end_seen && !(answered && o->single_turn);) {
         uint64_t n;
-        cli_note("\n> ");
-        if (!read_line(free_text(&talk), free_bytes(&talk), &n)) break;
+        cli_line line = {free_text(&talk), free_bytes(&talk), talk.room.messages, talk.n, is_signalled};
+        if (!cli_read_line(&line, &n)) break;
         if (n == 0) continue;
         line_kind kind = n > free_bytes(&talk) ? LINE_MESSAGE : kind_of(free_text(&talk), (size_t)n);
         if (kind == LINE_EXIT) break;
