@@ -15,6 +15,7 @@
  *     dctms_session_chat(session, &m, 1, &err);                    // tokenizes and evaluates the prompt
  *     dctms_session_generate(session, &gp, on_text, ctx, &result, &err);
  *
+ * where bool on_text(void *ctx, dctms_token, const char *text, size_t n) takes the answer; examples/answer.c is all of it.
  * A graph of one's own, traced by calls, is planned and run in the same way: the last part of this header.
  *
  * Nouns. A model is an open file's header. A plan says where every byte will lie and how much that is (M_max). A session is one
