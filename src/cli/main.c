@@ -41,8 +41,8 @@ static const char *builtin_model(void) {
             if (access(path, R_OK) == 0) return path;
         }
     }
-    snprintf(path, sizeof path, "models/tiny-vl/tiny-vl-f16.gguf");
-    return path;
+    cli_usage("the built-in model is not beside the program: name a MODEL, or its directory in DCTMS_MODELS");
+    _exit(DCT_BAD_FILE);
 }
 
 const char *cli_model_path(const cli_options *o) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -60,8 +61,8 @@ static const opt_row rows[] = {
     {NULL, "--cost-profile", NULL, O_STR, V_PLAN | V_RUN, F(cost_profile), NULL, "FILE",
      "schedule by what calibrate measured, not by the built-in profile"},
     {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
-    {"-p", "--prompt", NULL, O_TEXT, V_RUN | V_TOKENIZE, F(prompt), NULL, "TEXT",
-     "the prompt; with a chat template, the user's message"},
+    {"-p", "--prompt", NULL, O_TEXT, V_RUN, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
+    {"-p", "--prompt", NULL, O_TEXT, V_TOKENIZE, F(prompt), NULL, "TEXT", "the text"},
     {"-f", "--file", NULL, O_STR, V_RUN | V_SCORE, F(prompt_file), NULL, "FILE",
      "read the text from a file or pipe (-: standard input), without a newline at its end"},
     {"-f", "--file", NULL, O_STR, V_TOKENIZE, F(prompt_file), NULL, "FILE",
@@ -440,6 +441,29 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
     return DCT_OK;
 }
 
+/* Columns of the terminal that is standard output; 0: it is none, and nothing is broken into lines. */
+static size_t output_columns(void) {
+    struct winsize size;
+    return isatty(1) && ioctl(1, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/* A flag and what it does: beside it, or below it where columns are few. */
+static void print_row(const char *flag, const char *help, size_t columns) {
+    bool is_narrow = columns > 0 && columns < 80;
+    size_t indent = is_narrow ? 6 : 37, at = indent;
+    cli_print(is_narrow ? "  %s\n%6s" : "  %-34s%s", flag, is_narrow ? "" : " ");
+    for (const char *word = help; *word != '\0'; word += strspn(word, " ")) {
+        size_t n = strcspn(word, " ");
+        bool breaks = columns > 0 && at > indent && at + 1 + n > columns;
+        if (breaks) cli_print("\n%*s", (int)indent, "");
+        else if (at > indent) cli_print(" ");
+        cli_print("%.*s", (int)n, word);
+        at = (breaks ? indent : at + (at > indent)) + n;
+        word += n;
+    }
+    cli_print("\n");
+}
+
 void cli_help(const char *verb) {
     int bit = verb == NULL ? 0 : verb_bit(verb);
     if (bit == 0) {
@@ -456,13 +480,14 @@ void cli_help(const char *verb) {
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (verbs[i].bit == bit) cli_print("dctms %s %s\n  %s\n\n", verbs[i].name, verbs[i].args, verbs[i].help);
     }
+    size_t columns = output_columns();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const opt_row *r = &rows[i];
         if ((r->verbs & bit) == 0) continue;
         char left[64];
         snprintf(left, sizeof left, "%s%s%s%s%s", r->short_name != NULL ? r->short_name : "", r->short_name != NULL ? ", " : "",
                  r->long_name, r->value != NULL ? " " : "", r->value != NULL ? r->value : "");
-        cli_print("  %-34s %s\n", left, r->help);
+        print_row(left, r->help, columns);
     }
     if (bit == V_PROTOCOL) cli_print("\n  Without -c and -n: 1280 and 256, the paper's bounds.\n");
     if (bit == V_SYNTH) cli_print("\n  NAME is one of %s.\n  TYPE is one of %s.\n", dct_synth_names(), dct_synth_mix_names());

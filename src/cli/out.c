@@ -154,6 +154,7 @@ int cli_sink_save(cli_sink *sink, const char *path) {
 
 dct_status cli_open_text(dct_file *file, const char *path, dct_err *err) {
     if (strcmp(path, "-") != 0) return dct_file_open_stream(file, path, err);
+    if (isatty(0)) cli_note("reading a text from the terminal; Ctrl-D behind its last line ends it\n");
     *file = (dct_file){.fd = 0};
     return DCT_OK;
 }

@@ -485,6 +485,8 @@ static int run_each(const cli_options *o) {
     dctms_session *sessions[CLI_MAX_ARGS] = {NULL};
     bool templated[CLI_MAX_ARGS], enforced;
     cli_modes modes;
+    for (uint32_t i = 1; i < o->n_args; i++) /* `ollama run NAME PROMPT` */
+        if (!dct_os_exists(o->args[i])) return cli_usage("%.200s: no such file; a prompt is given with -p", o->args[i]);
     if (o->prompt == NULL || o->conversation == CLI_ON) return cli_usage("several models answer one prompt: give it with -p");
     if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
     int code = cli_open_group(o, &modes.session, sessions);

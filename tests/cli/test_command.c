@@ -98,6 +98,7 @@ static const command_case cases[] = {
     {"run $M $Wplain.gguf --exclusive -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"},
     {"run $M $M --concurrent -c 256 -n 4 --temp 0 --json -p hello", "", 0, NULL, "\"mallocs_after_ready\": 0"},
     {"run $M $Wcut.gguf --exclusive -c 256 -p hello", "", 2, "dctms: ", NULL},
+    {"run $M What is up", "", 1, "dctms: What: no such file; a prompt is given with -p", NULL},
     {"run $M $M --exclusive", "hello", 1, "dctms: several models answer one prompt", NULL},
     {"tokenize $M -p hello --ids", "", 0, NULL, "\n"},
     {"score $M -f $Wfew.txt", "", 0, "M_max ", "perplexity"},

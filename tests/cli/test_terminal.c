@@ -6,23 +6,26 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-/* A process whose `in` and `err` are the terminal's other end. */
-static child start_at_terminal(const char *line) {
+static int kept = -1; /* the terminal's own end: what it was given stays when the command has ended */
+
+/* A process whose `in` and `err` are the terminal's other end; what it prints goes there too, or to a pipe. */
+static child start_at(const char *line, bool prints_there) {
     char store[512], *argv[MAX_ARGS] = {(char *)(uintptr_t)COMMAND};
     int n = 1, out[2], master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0 && pipe2(out, O_CLOEXEC) == 0);
     struct winsize size = {.ws_row = 20, .ws_col = 40};
     assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
+    if (prints_there) kept = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
     snprintf(store, sizeof store, "%s", line);
     for (char *word = strtok(store, " "); word != NULL; word = strtok(NULL, " "))
         argv[n++] = strcmp(word, "$M") == 0 ? (char *)(uintptr_t)MODEL : word;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        setsid();
+        if (!prints_there) setsid(); /* the end of a session takes with it what its terminal has not shown */
         int slave = open(ptsname(master), O_RDWR); /* the session's terminal */
         dup2(slave, 0);
-        dup2(out[1], 1);
+        dup2(prints_there ? slave : out[1], 1);
         dup2(slave, 2);
         setenv("TERM", "xterm", 1);
         execv(COMMAND, argv);
@@ -31,6 +34,11 @@ static child start_at_terminal(const char *line) {
     close(out[1]);
     child c = {.pid = pid, .in = dup(master), .out = out[0], .err = master};
     for (int i = 0; i < 2; i++) c.text[i] = calloc(1, OUT_BYTES);
+    return c;
+}
+
+static child start_at_terminal(const char *line) {
+    child c = start_at(line, false);
     take_until(&c, 1, "> \x1b[K");
     return c;
 }
@@ -123,6 +131,34 @@ static void nothing_is_cut(void **state) {
     end(&c, wanted);
 }
 
+/* Help is broken into lines between words; a column of its own would leave it none. */
+static void help_fits_the_terminal(void **state) {
+    (void)state;
+    child c = start_at("run --help", true);
+    take_until(&c, 1, "--concurrent\r\n      several models, any of which may\r\n      run at any time\r\n");
+    assert_non_null(strstr(c.text[1], "  -c, --ctx-size N\r\n      context: input and output together\r\n      (default, and 0: at most 4096)\r\n"));
+    waitpid(c.pid, NULL, 0);
+    close(kept);
+    close(c.in);
+    close(c.out);
+    close(c.err);
+    drop(&c);
+}
+
+static void a_text_is_asked_for(void **state) {
+    (void)state;
+    child c = start_at("tokenize $M --ids", false);
+    take_until(&c, 1, "Ctrl-D behind its last line ends it\r\n");
+    say(&c, "Hello\n\x04");
+    take_until(&c, 0, "\n");
+    assert_string_equal(c.text[0], "1409 198\n");
+    waitpid(c.pid, NULL, 0);
+    close(c.in);
+    close(c.out);
+    close(c.err);
+    drop(&c);
+}
+
 /* Lines that are one message are so from a pipe as well. */
 static void lines_go_on_in_a_pipe(void **state) {
     (void)state;
@@ -146,6 +182,8 @@ int main(void) {
         cmocka_unit_test(earlier_messages_come_back),
         cmocka_unit_test(nothing_is_cut),
         cmocka_unit_test(lines_go_on_in_a_pipe),
+        cmocka_unit_test(help_fits_the_terminal),
+        cmocka_unit_test(a_text_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
