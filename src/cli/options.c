@@ -404,7 +404,7 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             flags = false;
             continue;
         }
-        if (flags && (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0)) {
+        if (flags && (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0 || strcmp(arg, "--usage") == 0)) {
             *help = true;
             return DCT_OK;
         }

@@ -262,7 +262,8 @@ static int open_session(const cli_options *o, const cli_modes *modes, dctms_mode
     dctms_plan_get_info(plan, info);
     int code = 0;
     if (ids->n > info->n_input) {
-        dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u", ids->n, info->n_input);
+        dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u; without -c the context is as long as the text",
+                 ids->n, info->n_input);
         code = cli_fail_err(&io);
     } else {
         cli_warn_context(model, plan, o);

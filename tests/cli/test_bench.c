@@ -82,7 +82,7 @@ static void malformed_flags_are_refused(void **state) {
         {"-c 10 -p 8 -n 4", "-c 10 is too small: depth, prompt and generation need 12"},
         {"-m " MODEL, "models are named by -m or by position"}, {"--alloc bogus", "--alloc: 'bogus'"},
         {"--seal onn", "--seal: 'onn'"}, {"--alloc dynamic --seal on", "--alloc dynamic"}, {"-ngl 99", "-ngl 99"},
-        {"--prio 2", "--prio 2: nice"}, {"-oe md", "-oe: -o FORMAT"}, {"--fly", "--fly: no such flag"},
+        {"--prio 2", "--prio 2: use nice"}, {"-oe md", "-oe: -o FORMAT"}, {"--fly", "--fly: no such flag"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char args[1024], wanted[256];
