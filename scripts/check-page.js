@@ -19,7 +19,7 @@ function type(text) {
 
 /* Everything that can be chosen, in every phase and view. */
 function chooseAll() {
-  for (let i = 0; i < plan.phases.length; i++) {
+  for (let i = 0; i < memberNow().phases.length; i++) {
     setPhase(i);
     for (const name of Object.keys(VIEWS)) {
       setView(name);
@@ -40,7 +40,7 @@ function addUp() {
     total += region.bytes;
   }
   expect(total === plan.m_max_bytes, "the regions");
-  for (const phase of plan.phases) {
+  for (const phase of members.flatMap((m) => m.phases)) {
     const cert = phase.certificate, live = phase.ops.map((op) => liveAt(phase, op.id));
     expect(Math.max(...live) === cert.load && live[cert.op] === cert.load, "the load of " + phase.name);
     for (const v of phase.values.filter((b) => b.isBuffer)) {
@@ -48,6 +48,17 @@ function addUp() {
         expect(other.last < v.first || v.last < other.first, v.name + " and " + other.name + " share bytes and time");
       }
     }
+  }
+}
+
+/* Every member of a family; the last is the one that the page begins with. */
+function chooseEverywhere() {
+  for (let i = 0; i < members.length; i++) {
+    press("m");
+    expect(state.member === i, "m");
+    expect(byId("bounds").textContent.includes("context " + grouped(members[i].bounds.ctx)), "the header of a context");
+    expect(byId("member-rows").children.length === 2 * members.length, "the rows of contexts");
+    chooseAll();
   }
 }
 
@@ -104,7 +115,7 @@ function searchAndPoint() {
 }
 
 addUp();
-chooseAll();
+chooseEverywhere();
 walkByKeys();
 searchAndPoint();
 document.documentElement.dataset.checked = "all";

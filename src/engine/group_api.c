@@ -54,7 +54,6 @@ static dct_status check_plans(const dctms_plan *const *plans, uint32_t n, dct_er
         if (plans[i]->group != NULL) return dct_fail(err, DCT_USAGE, "model %u is in a group already", i);
         if (dct_plan_is_graph(plans[i]->plan))
             return dct_fail(err, DCT_USAGE, "plan %u is of a traced graph; a group is of models", i);
-        if (plans[i]->plan->n_smaller != 0) return dct_fail(err, DCT_USAGE, "model %u has context steps: it runs alone", i);
     }
     return DCT_OK;
 }

@@ -420,14 +420,16 @@ dctms_status dctms_plan_diff(const dctms_plan *before, const dctms_plan *after, 
 dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *model, dctms_write_fn *write, void *ctx,
                                     dctms_error *err) {
     dct_err why = {0};
-    dct_arena work;
-    dct_graph traced[DCT_PLAN_MAX_PHASES];
-    dct_arena_init(&work, 0);
     dct_status status = dct_model_need_header(model, &why);
-    if (status == DCT_OK) status = trace_phases(plan->plan, model, &work, traced, &why);
-    if (status == DCT_OK)
-        status = dct_report_concurrency(plan->plan, traced, &plan->profile, &work, write, ctx, &why);
-    dct_arena_deinit(&work);
+    for (uint32_t i = dct_plan_n_members(plan->plan); i-- > 0 && status == DCT_OK;) { /* the largest first */
+        dct_arena work;
+        dct_graph traced[DCT_PLAN_MAX_PHASES];
+        const dct_plan *member = dct_plan_member(plan->plan, i);
+        dct_arena_init(&work, 0);
+        status = trace_phases(member, model, &work, traced, &why);
+        if (status == DCT_OK) status = dct_report_concurrency(member, traced, &plan->profile, &work, write, ctx, &why);
+        dct_arena_deinit(&work);
+    }
     return dct_give(status, &why, err);
 }
 
@@ -464,5 +466,8 @@ void dctms_plan_get_info(const dctms_plan *handle, dctms_plan_info *info) {
     info->physical_buffers = plan->paper_buffers;
     info->reserve_bytes = plan->reserve_bytes;
     info->optimal = true;
-    for (uint32_t i = 0; i < plan->n_phases; i++) info->optimal = info->optimal && plan->phases[i].cert.optimal;
+    for (uint32_t m = 0; m < dct_plan_n_members(plan); m++) {
+        const dct_plan *member = dct_plan_member(plan, m);
+        for (uint32_t i = 0; i < member->n_phases; i++) info->optimal = info->optimal && member->phases[i].cert.optimal;
+    }
 }

@@ -13,14 +13,14 @@ typedef struct dct_report_facts {
     const char *available_source;
     double compile_ms;
     uint64_t staging_bytes; /* of loading */
-    const dct_profile *profile; /* the plan's, when it is at hand: its hash tells */
+    const dct_profile *profile; /* the plan's, when it is at hand: its hash tells; NULL: it is not */
 } dct_report_facts;
 
 /* One JSON object with the names of DESIGN §6 (jansson). */
 dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
 
-/* {same, differences: [{section, phase, name, before, after, count}]}: what dct_plan_compare finds; a side that is not there is
- * null. */
+/* {same, differences: [{section, context, phase, name, before, after, count}]}: what dct_plan_compare finds; a side that is not
+ * there is null, and so is the context of what is about the plan itself. */
 dct_status dct_report_diff_json(const dct_plan *a, const dct_plan *b, dct_arena *work, dct_text_fn *out, void *ctx, dct_err *err);
 
 /* Several plans in one reservation: {"mode", "models": [their envelopes], "envelope": {...}}. paths: a model each, "" if
@@ -32,7 +32,7 @@ dct_status dct_report_group_json(const dct_group *group, const char *const *path
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err);
 
 /* The maximal sets of operations that may run at the same time, phase by phase, with what that could win: as text. `traced` are
- * the graphs of the phases before fusion. */
+ * the graphs of the phases before fusion. A smaller member of a family comes after the largest, under its context. */
 dct_status dct_report_concurrency(const dct_plan *plan, const dct_graph *traced, const dct_profile *profile, dct_arena *work,
                                   dct_text_fn *out, void *ctx, dct_err *err);
 

@@ -107,8 +107,10 @@ static void put_baselines(const dct_text *t, const dct_plan *plan, const dct_pro
 dct_status dct_report_concurrency(const dct_plan *plan, const dct_graph *traced, const dct_profile *profile, dct_arena *work,
                                   dct_text_fn *out, void *ctx, dct_err *err) {
     dct_text t = {out, ctx};
-    dct_text_put(&t, "operations that may run at the same time: no path of the traced graph connects them.\n"
-                     "Of those that are bandwidth-bound, the schedule runs one at a time, over all workers.\n");
+    if (plan->bounds.table_ctx > plan->bounds.n_ctx) dct_text_put(&t, "\n---- context %u ----\n", plan->bounds.n_ctx);
+    else
+        dct_text_put(&t, "operations that may run at the same time: no path of the traced graph connects them.\n"
+                         "Of those that are bandwidth-bound, the schedule runs one at a time, over all workers.\n");
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         dct_status status = put_phase(&t, plan, &plan->phases[i], &traced[i], profile, work, err);
         if (status != DCT_OK) return status;

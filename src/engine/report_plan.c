@@ -96,11 +96,11 @@ static bool all_optimal(const dct_plan *plan) {
     return true;
 }
 
-static json_t *compile_object(const dct_plan *plan, const dct_report_facts *facts) {
+static json_t *compile_object(const dct_plan *plan) {
     const dct_certificate *cert = &tallest(plan)->cert;
-    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b, s:f}", "logical_tensors", number(plan->paper_tensors), "physical_buffers",
+    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b}", "logical_tensors", number(plan->paper_tensors), "physical_buffers",
                      number(plan->paper_buffers), "reduction_pct", reduction_pct(plan), "load_bytes", number(cert->load_bytes),
-                     "height_bytes", number(cert->height_bytes), "optimal", all_optimal(plan), "compile_ms", facts->compile_ms);
+                     "height_bytes", number(cert->height_bytes), "optimal", all_optimal(plan));
 }
 
 static json_t *phases_array(const dct_plan *plan) {
@@ -121,7 +121,7 @@ static json_t *phases_array(const dct_plan *plan) {
 
 /* What depends on the cost profile is told of plans that were made with the one that is at hand. */
 static void add_baselines(json_t *schedule, const dct_plan *plan, const dct_profile *profile) {
-    if (plan->profile_hash != dct_profile_hash(profile)) return;
+    if (profile == NULL || plan->profile_hash != dct_profile_hash(profile)) return;
     dct_baselines b = dct_baselines_of(plan, profile);
     json_object_set_new(schedule, "g_max", json_real(b.gain_max));
     json_object_set_new(schedule, "corun", json_pack("{s:o, s:f, s:f, s:f}", "tokens", number(b.n_tokens), "sequential_ms",
@@ -159,28 +159,41 @@ static dct_status write_json(json_t *all, dct_text_fn *out, void *ctx, dct_err *
     return DCT_OK;
 }
 
-static json_t *member_object(const dct_plan *member) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "ctx", number(member->bounds.n_ctx), "ubatch", number(member->bounds.ubatch),
-                     "kv_bytes", number(member->region_bytes[DCT_REGION_KV]), "height_bytes",
-                     number(dct_plan_arena_height(member)));
+/* A member of a family: its bounds and what it takes of the envelope while it runs, in the words of the plan itself. */
+static json_t *member_object(const dct_plan *member, const dct_report_facts *facts) {
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ctx", number(member->bounds.n_ctx), "max_input",
+                     number(member->bounds.n_input), "max_output", number(member->bounds.n_output), "ubatch",
+                     number(member->bounds.ubatch), "kv_bytes", number(member->region_bytes[DCT_REGION_KV]), "height_bytes",
+                     number(dct_plan_arena_height(member)), "compile", compile_object(member), "phases",
+                     phases_array(member), "schedule", schedule_object(member, facts->profile));
 }
 
-/* What the members of a family have in turns, of which the last has the plan's bounds; NULL, and left out, when there is one. */
-static json_t *family_array(const dct_plan *plan) {
-    if (plan->n_smaller == 0) return NULL;
+/* What the members of a family have in turns, of which the last has the plan's bounds. */
+static json_t *family_array(const dct_plan *plan, const dct_report_facts *facts) {
     json_t *members = json_array();
-    for (uint32_t i = 0; i < dct_plan_n_members(plan); i++)
-        json_array_append_new(members, member_object(dct_plan_member(plan, i)));
+    for (uint32_t i = 0; members != NULL && i < dct_plan_n_members(plan); i++) {
+        if (json_array_append_new(members, member_object(dct_plan_member(plan, i), facts)) == 0) continue;
+        json_decref(members);
+        members = NULL;
+    }
     return members;
+}
+
+/* What is said of a plan, and of its family where it has one; NULL when there is no memory. */
+static json_t *with_family(json_t *said, const dct_plan *plan, const dct_report_facts *facts) {
+    if (plan->n_smaller == 0 || json_object_set_new(said, "family", family_array(plan, facts)) == 0) return said;
+    json_decref(said);
+    return NULL;
 }
 
 dct_status dct_report_plan_json(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
     if (plan->n_phases == 0) return dct_fail(err, DCT_BAD_FILE, "the plan has no phases");
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o*}", "model", model_object(plan, facts), "bounds",
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "model", model_object(plan, facts), "bounds",
                             bounds_object(&plan->bounds), "envelope", envelope_object(plan, facts), "compile",
-                            compile_object(plan, facts), "phases", phases_array(plan), "schedule",
-                            schedule_object(plan, facts->profile), "family", family_array(plan));
-    return write_json(all, out, ctx, err);
+                            compile_object(plan), "phases", phases_array(plan), "schedule",
+                            schedule_object(plan, facts->profile));
+    json_object_set_new(json_object_get(all, "compile"), "compile_ms", json_real(facts->compile_ms));
+    return write_json(with_family(all, plan, facts), out, ctx, err);
 }
 
 static json_t *group_envelope(const dct_group *g, const dct_report_facts *facts) {
@@ -202,6 +215,7 @@ dct_status dct_report_group_json(const dct_group *g, const char *const *paths, c
         own.model_path = paths[i];
         json_t *one = json_pack("{s:o, s:o, s:o}", "model", model_object(g->plans[i], &own), "bounds",
                                 bounds_object(&g->plans[i]->bounds), "envelope", envelope_object(g->plans[i], &own));
+        one = with_family(one, g->plans[i], &own);
         if (one == NULL || json_array_append_new(models, one) != 0) {
             json_decref(models);
             models = NULL;
@@ -212,7 +226,6 @@ dct_status dct_report_group_json(const dct_group *g, const char *const *paths, c
     return write_json(all, out, ctx, err);
 }
 
-
 /* ---- what differs between two plans ---- */
 
 static json_t *side(bool is_there, const char *text, uint64_t value) {
@@ -220,7 +233,8 @@ static json_t *side(bool is_there, const char *text, uint64_t value) {
 }
 
 static void add_difference(void *ctx, const dct_difference *d) {
-    json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "section", d->section, "phase", lenient_text(d->phase), "name",
+    json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "section", d->section, "context",
+                            d->context != 0 ? number(d->context) : json_null(), "phase", lenient_text(d->phase), "name",
                             lenient_text(d->name), "before", side(d->had, d->text_before, d->before), "after",
                             side(d->has, d->text_after, d->after), "count", number(d->count));
     json_array_append_new(ctx, one); /* what fails is missed below */
@@ -252,14 +266,28 @@ static void put_term(const dct_text *t, const char *name, uint64_t bytes) {
     dct_text_put(t, "%-28s%16" PRIu64 " bytes%12.2f MiB\n", name, bytes, dct_mib(bytes));
 }
 
+/* The counts of one member. */
+static void put_counts(const dct_text *t, const dct_plan *member) {
+    dct_text_put(t, "%-28s%16u\n", "logical tensors", member->paper_tensors);
+    dct_text_put(t, "%-28s%16u   proven: %u tensors are live at one step\n", "physical buffers", member->paper_buffers,
+                 member->paper_clique);
+    dct_text_put(t, "%-28s%15.2f%%\n", "reduction", reduction_pct(member));
+}
+
+/* A smaller member: what of the envelope is not the largest's alone. */
+static void put_paper_member(const dct_text *t, const dct_plan *member) {
+    dct_text_put(t, "\nwhile the context is at most %u: N = %u, M = %u\n\n", member->bounds.n_ctx, member->bounds.n_input,
+                 member->bounds.n_output);
+    put_counts(t, member);
+    put_term(t, "M_KV", member->region_bytes[DCT_REGION_KV]);
+    put_term(t, "M_intermediate", dct_plan_arena_height(member));
+}
+
 dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts, dct_text_fn *out, void *ctx, dct_err *err) {
     if (dct_plan_is_graph(plan)) return dct_fail(err, DCT_USAGE, "the paper counts what models have, not a graph of one's own");
     dct_text t = {out, ctx};
     dct_text_put(&t, "static compilation, N = %u, M = %u\n\n", plan->bounds.n_input, plan->bounds.n_output);
-    dct_text_put(&t, "%-28s%16u\n", "logical tensors", plan->paper_tensors);
-    dct_text_put(&t, "%-28s%16u   proven: %u tensors are live at one step\n", "physical buffers", plan->paper_buffers,
-                 plan->paper_clique);
-    dct_text_put(&t, "%-28s%15.2f%%\n", "reduction", reduction_pct(plan));
+    put_counts(&t, plan);
     put_term(&t, "M_weights", dct_plan_region_bytes(plan, DCT_REGION_WEIGHTS));
     put_term(&t, "M_KV", dct_plan_region_bytes(plan, DCT_REGION_KV));
     put_term(&t, "M_persistent", dct_plan_region_bytes(plan, DCT_REGION_PERSISTENT));
@@ -270,5 +298,6 @@ dct_status dct_report_paper(const dct_plan *plan, const dct_report_facts *facts,
     bool fits = facts->available_bytes >= plan->m_max_bytes;
     put_term(&t, fits ? "M_free (available - M_max)" : "missing (M_max - available)",
              fits ? facts->available_bytes - plan->m_max_bytes : plan->m_max_bytes - facts->available_bytes);
+    for (uint32_t i = plan->n_smaller; i-- > 0;) put_paper_member(&t, &plan->smaller[i]);
     return DCT_OK;
 }

@@ -95,7 +95,7 @@ static bool is_late(dct_region r) { return r != DCT_REGION_PERSISTENT && r != DC
 
 /* Each piece is a mapping of its own, wherever the system has room: what else the process maps meanwhile is never in the way. */
 static dct_status map_region(dctms_group *g, uint32_t member, dct_region region, dct_err *err) {
-    uint32_t piece = g->layout.piece_of[member][region];
+    uint32_t piece = g->layout.part_of[member][region].piece;
     size_t bytes = (size_t)g->layout.piece_bytes[piece];
     if (g->piece_at[piece] != NULL) return DCT_OK;
     g->piece_at[piece] = dct_os_map_aligned(bytes, HUGE_PAGE);
@@ -134,13 +134,16 @@ static dct_status reserve(dctms_group *g, uint32_t member, dct_err *err) {
 }
 
 static uint32_t piece_of(const dctms_session *s, dct_region region) {
-    return s->group->layout.piece_of[s->handle->member][region];
+    return s->group->layout.part_of[s->handle->member][region].piece;
 }
 
 /* Of the regions that are mapped. */
 static dct_bases bases_of(const dctms_group *g, uint32_t member) {
     dct_bases bases;
-    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) bases.of[r] = g->piece_at[g->layout.piece_of[member][r]];
+    for (uint32_t r = 0; r < DCT_REGION_COUNT; r++) {
+        const dct_part *part = &g->layout.part_of[member][r];
+        bases.of[r] = g->piece_at[part->piece] != NULL ? g->piece_at[part->piece] + part->offset : NULL;
+    }
     return bases;
 }
 
@@ -154,7 +157,8 @@ static dct_status lock(const dctms_session *s, dct_err *err) {
     const dct_group *layout = &s->group->layout;
     dct_status status = DCT_OK;
     for (dct_region r = 0; status == DCT_OK && r < DCT_REGION_COUNT; r++)
-        status = dct_os_lock(s->bases.of[r], (size_t)layout->piece_bytes[piece_of(s, r)], layout->reserve_bytes, err);
+        status = dct_os_lock(s->group->piece_at[piece_of(s, r)], (size_t)layout->piece_bytes[piece_of(s, r)],
+                             layout->reserve_bytes, err);
     return status;
 }
 
@@ -191,10 +195,11 @@ static bool is_populated(dct_region r, bool is_dynamic) { return !is_dynamic || 
 static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_progress *progress, dct_err *err) {
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
         if (!is_populated(r, is_dynamic) || s->group->is_filled[piece_of(s, r)]) continue;
+        char *piece = s->group->piece_at[piece_of(s, r)];
         uint64_t bytes = s->group->layout.piece_bytes[piece_of(s, r)];
-        dct_status status = populate(s->pool, s->bases.of[r], bytes, progress, err);
+        dct_status status = populate(s->pool, piece, bytes, progress, err);
         if (status != DCT_OK) return status;
-        dct_os_settle_pages(s->bases.of[r], (size_t)bytes);
+        dct_os_settle_pages(piece, (size_t)bytes);
         s->group->is_filled[piece_of(s, r)] = r != DCT_REGION_WEIGHTS; /* those must be loaded too */
     }
     return DCT_OK;

@@ -2,6 +2,7 @@
 #include "plan/group.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/safe_text.h"
@@ -27,18 +28,34 @@ uint64_t dct_group_kernel_bytes(const dct_group *g) {
     return bytes;
 }
 
-/* Whether an earlier plan has this piece too. */
-static bool is_shared(const dct_group *g, uint32_t plan, uint32_t region) {
-    for (uint32_t i = 0; i < plan; i++)
-        if (g->piece_of[i][region] == g->piece_of[plan][region]) return true;
-    return false;
+static bool is_same_part(const dct_part *a, const dct_part *b) { return a->piece == b->piece && a->offset == b->offset; }
+
+/* What a plan has in a region, or the most that one has of those that have it there too; 0 when an earlier one does. */
+static uint64_t bytes_once(const dct_group *g, uint32_t plan, dct_region region) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < g->n_plans; i++) {
+        if (!is_same_part(&g->part_of[i][region], &g->part_of[plan][region])) continue;
+        if (i < plan) return 0;
+        if (g->plans[i]->region_bytes[region] > bytes) bytes = g->plans[i]->region_bytes[region];
+    }
+    return bytes;
 }
 
 uint64_t dct_group_region_bytes(const dct_group *g, dct_region region) {
     uint64_t bytes = region == DCT_REGION_RUNTIME ? g->outside_bytes : 0;
-    for (uint32_t i = 0; i < g->n_plans; i++)
-        if (!is_shared(g, i, region)) bytes += g->piece_bytes[g->piece_of[i][region]];
+    for (uint32_t i = 0; i < g->n_plans; i++) bytes += bytes_once(g, i, region);
     return bytes;
+}
+
+/* What of a family's caches and intermediates its members have in turns. */
+static void put_members(const dct_text *t, const dct_plan *plan) {
+    char name[64];
+    for (uint32_t i = 0; plan->n_smaller > 0 && i < dct_plan_n_members(plan); i++) {
+        const dct_plan *member = dct_plan_member(plan, i);
+        snprintf(name, sizeof name, "  context %u, ubatch %u", member->bounds.n_ctx, member->bounds.ubatch);
+        dct_text_put(t, "%-*s%*s%*.2f%*s%*.2f\n", NAME, name, COLUMN, "", COLUMN, dct_mib(member->region_bytes[DCT_REGION_KV]),
+                     COLUMN, "", COLUMN, dct_mib(dct_plan_arena_height(member)));
+    }
 }
 
 void dct_group_dump_table(const dct_group *g, const dct_plan_room *room, dct_text_fn *out, void *ctx) {
@@ -55,6 +72,7 @@ void dct_group_dump_table(const dct_group *g, const dct_plan_room *room, dct_tex
         for (int r = 0; r < DCT_REGION_COUNT; r++)
             dct_text_put(&t, "%*.2f", COLUMN, dct_mib(dct_plan_region_bytes(plan, (dct_region)r)));
         dct_text_put(&t, "%*.2f\n", COLUMN + 2, dct_mib(plan->m_max_bytes));
+        put_members(&t, plan);
         alone += plan->m_max_bytes;
     }
     dct_text_put(&t, "%-*s", NAME, "together");

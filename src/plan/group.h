@@ -6,19 +6,24 @@
  *       weights A | weights B | kv A | kv B | arena A and B | persistent A | persistent B | runtime A | runtime B
  *
  * The reservation is the sum of the pieces; each is mapped by itself, so they need not be neighbours. A plan alone is a group of
- * one, and its pieces are its regions.
+ * one, and its pieces are its regions; but the smaller members of a family lie over its caches and on into its arena, so these
+ * are one piece. The arena that an exclusive group shares can be in that of one family; another family has its own.
+ *
+ *       kv A, arena A and B | kv B                  A is a family
  */
 #ifndef DCT_PLAN_GROUP_H
 #define DCT_PLAN_GROUP_H
 
 #include "plan/plan.h"
 
+typedef struct dct_part { uint32_t piece; uint64_t offset; } dct_part; /* of a piece: where it begins */
+
 typedef struct dct_group {
     uint32_t n_plans, n_pieces;
     const dct_plan *const *plans;
     bool exclusive;      /* no two of the plans run at the same time */
     uint64_t *piece_bytes; /* [n_pieces] whole pages */
-    uint32_t (*piece_of)[DCT_REGION_COUNT]; /* [n_plans] a region's piece */
+    dct_part (*part_of)[DCT_REGION_COUNT]; /* [n_plans] where a region of a plan lies */
     uint64_t reserve_bytes, outside_bytes, m_max_bytes;
 } dct_group;
 

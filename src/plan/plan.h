@@ -232,7 +232,8 @@ void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *o
 
 /* plan_diff: something that differs between two plans: a number or a text that stands under a name in one or both. */
 typedef struct dct_difference {
-    const char *section; /* "model", "bounds", "envelope", "items", "schedule", "phase", "values" */
+    const char *section; /* "model", "bounds", "envelope", "items", "family", "schedule", "phase", "values" */
+    uint32_t context;    /* of the smaller member of a family that it is about, in the second plan; 0: the plan itself */
     const char *phase;   /* its name; "" outside phases */
     const char *name;    /* as in `plan --json`; of a value its own, with `*` for the layer when several changed alike */
     uint32_t count;      /* how many changed alike */
@@ -242,8 +243,10 @@ typedef struct dct_difference {
 } dct_difference;
 typedef void dct_difference_fn(void *ctx, const dct_difference *difference);
 
-/* Every difference in a fixed order; the arena is for the call. Plans that nobody verified are compared as well. Places and the
- * order of ops are not looked at: dct_plan_is_same tells whether those are equal too. */
+/* Every difference in a fixed order; the arena is for the call. Members of families are compared one by one, in the order of
+ * their contexts; where one plan has more of them, those of the same context are, and the others are told. Plans that nobody
+ * verified are compared as well. Places and the order of ops are not looked at: dct_plan_is_same tells whether those are equal
+ * too. */
 dct_status dct_plan_compare(const dct_plan *a, const dct_plan *b, dct_arena *arena, dct_difference_fn *found, void *ctx,
                             dct_err *err) DCT_MUST_CHECK;
 dct_status dct_plan_is_same(const dct_plan *a, const dct_plan *b, dct_arena *arena, bool *same, dct_err *err) DCT_MUST_CHECK;

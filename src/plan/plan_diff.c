@@ -17,11 +17,17 @@ typedef struct comparison {
     void *ctx;
     dct_arena *arena;
     const char *section, *phase; /* of what is compared now */
+    uint32_t context;
 } comparison;
+
+static dct_difference difference_of(const comparison *c, const char *name, bool had, bool has) {
+    return (dct_difference){.section = c->section, .context = c->context, .phase = c->phase, .name = name, .count = 1, .had = had,
+                            .has = has};
+}
 
 static void compare_numbers(const comparison *c, const char *name, uint64_t before, uint64_t after) {
     if (before == after) return;
-    dct_difference d = {.section = c->section, .phase = c->phase, .name = name, .had = true, .has = true, .count = 1};
+    dct_difference d = difference_of(c, name, true, true);
     d.before = before;
     d.after = after;
     c->found(c->ctx, &d);
@@ -29,7 +35,7 @@ static void compare_numbers(const comparison *c, const char *name, uint64_t befo
 
 static void compare_texts(const comparison *c, const char *name, const char *before, const char *after) {
     if (strcmp(before, after) == 0) return;
-    dct_difference d = {.section = c->section, .phase = c->phase, .name = name, .had = true, .has = true, .count = 1};
+    dct_difference d = difference_of(c, name, true, true);
     d.text_before = before;
     d.text_after = after;
     c->found(c->ctx, &d);
@@ -37,7 +43,7 @@ static void compare_texts(const comparison *c, const char *name, const char *bef
 
 /* A number that only one of the plans has. */
 static void tell_number(const comparison *c, const char *name, bool has, uint64_t number) {
-    dct_difference d = {.section = c->section, .phase = c->phase, .name = name, .had = !has, .has = has, .count = 1};
+    dct_difference d = difference_of(c, name, !has, has);
     if (has) d.after = number;
     else d.before = number;
     c->found(c->ctx, &d);
@@ -204,9 +210,8 @@ static void tell_change(const comparison *c, const change *x, uint32_t count) {
     char name[DCT_NAME_BYTES + 8], shape_a[48], shape_b[48];
     if (count > 1) snprintf(name, sizeof name, "blk.*.%s", any->base);
     else snprintf(name, sizeof name, "%s", any->value->name);
-    dct_difference d = {.section = c->section, .phase = c->phase, .name = name, .count = count};
-    d.had = x->before != NULL;
-    d.has = x->after != NULL;
+    dct_difference d = difference_of(c, name, x->before != NULL, x->after != NULL);
+    d.count = count;
     if (d.had && d.has && x->before->value->bytes == x->after->value->bytes) {
         d.text_before = shape_of(x->before, shape_a);
         d.text_after = shape_of(x->after, shape_b);
@@ -277,6 +282,61 @@ static dct_status compare_phases(comparison *c, const dct_plan *a, const dct_pla
     return status;
 }
 
+/* ---- families ---- */
+
+/* What a member has of the envelope while it runs. */
+static uint64_t bytes_of(const dct_plan *member) {
+    return member->region_bytes[DCT_REGION_KV] + dct_plan_arena_height(member);
+}
+
+static dct_status compare_members(comparison *c, const dct_plan *a, const dct_plan *b, dct_err *err) {
+    c->context = b->bounds.n_ctx;
+    compare_bounds(c, &a->bounds, &b->bounds);
+    c->section = "envelope";
+    compare_numbers(c, "kv_bytes", a->region_bytes[DCT_REGION_KV], b->region_bytes[DCT_REGION_KV]);
+    compare_numbers(c, "height_bytes", dct_plan_arena_height(a), dct_plan_arena_height(b));
+    compare_schedules(c, a, b);
+    dct_status status = compare_phases(c, a, b, err);
+    c->context = 0;
+    c->phase = "";
+    return status;
+}
+
+static const dct_plan *smaller_of_context(const dct_plan *plan, uint32_t n_ctx) {
+    for (uint32_t i = 0; i < plan->n_smaller; i++)
+        if (plan->smaller[i].bounds.n_ctx == n_ctx) return &plan->smaller[i];
+    return NULL;
+}
+
+/* Whose number of members differs: each of a's with b's of the same context. */
+static dct_status compare_unequal(comparison *c, const dct_plan *a, const dct_plan *b, dct_err *err) {
+    char name[32];
+    c->section = "family";
+    compare_numbers(c, "members", dct_plan_n_members(a), dct_plan_n_members(b));
+    for (int side = 0; side < 2; side++) {
+        const dct_plan *from = side == 0 ? a : b, *other = side == 0 ? b : a;
+        for (uint32_t i = 0; i < from->n_smaller; i++) {
+            snprintf(name, sizeof name, "context %u", from->smaller[i].bounds.n_ctx);
+            if (smaller_of_context(other, from->smaller[i].bounds.n_ctx) == NULL)
+                tell_number(c, name, side == 1, bytes_of(&from->smaller[i]));
+        }
+    }
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < a->n_smaller && status == DCT_OK; i++) {
+        const dct_plan *same = smaller_of_context(b, a->smaller[i].bounds.n_ctx);
+        if (same != NULL) status = compare_members(c, &a->smaller[i], same, err);
+    }
+    return status;
+}
+
+static dct_status compare_families(comparison *c, const dct_plan *a, const dct_plan *b, dct_err *err) {
+    if (a->n_smaller != b->n_smaller) return compare_unequal(c, a, b, err);
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < a->n_smaller && status == DCT_OK; i++)
+        status = compare_members(c, &a->smaller[i], &b->smaller[i], err);
+    return status;
+}
+
 dct_status dct_plan_compare(const dct_plan *a, const dct_plan *b, dct_arena *arena, dct_difference_fn *found, void *ctx,
                             dct_err *err) {
     comparison c = {.found = found, .ctx = ctx, .arena = arena, .section = "", .phase = ""};
@@ -285,7 +345,9 @@ dct_status dct_plan_compare(const dct_plan *a, const dct_plan *b, dct_arena *are
     compare_envelopes(&c, a, b);
     compare_items(&c, a, b);
     compare_schedules(&c, a, b);
-    return compare_phases(&c, a, b, err);
+    dct_status status = compare_phases(&c, a, b, err);
+    c.phase = "";
+    return status == DCT_OK ? compare_families(&c, a, b, err) : status;
 }
 
 /* ---- for people ---- */
@@ -294,6 +356,7 @@ typedef struct listing {
     dct_text t;
     uint32_t n;
     const char *section, *phase; /* of the line before */
+    uint32_t context;
 } listing;
 
 static void put_side(const dct_text *t, bool is_there, const char *text, uint64_t number) {
@@ -306,10 +369,15 @@ static void put_side(const dct_text *t, bool is_there, const char *text, uint64_
 static void put_difference(void *ctx, const dct_difference *d) {
     listing *l = ctx;
     dct_safe_text name, phase;
-    if (l->n++ == 0 || strcmp(l->section, d->section) != 0 || strcmp(l->phase, d->phase) != 0)
-        dct_text_put(&l->t, "\n%s%s%s\n", d->section, d->phase[0] != '\0' ? " " : "", dct_safe(d->phase, &phase));
+    bool same = l->context == d->context && strcmp(l->section, d->section) == 0 && strcmp(l->phase, d->phase) == 0;
+    if (l->n++ == 0 || !same) {
+        dct_text_put(&l->t, "\n");
+        if (d->context != 0) dct_text_put(&l->t, "context %u: ", d->context);
+        dct_text_put(&l->t, "%s%s%s\n", d->section, d->phase[0] != '\0' ? " " : "", dct_safe(d->phase, &phase));
+    }
     l->section = d->section;
     l->phase = d->phase;
+    l->context = d->context;
     put_side(&l->t, d->had, d->text_before, d->before);
     dct_text_put(&l->t, " ->");
     put_side(&l->t, d->has, d->text_after, d->after);
@@ -321,7 +389,7 @@ static void put_difference(void *ctx, const dct_difference *d) {
 }
 
 dct_status dct_plan_dump_diff(const dct_plan *a, const dct_plan *b, dct_arena *arena, dct_text_fn *out, void *ctx, dct_err *err) {
-    listing l = {{out, ctx}, 0, "", ""};
+    listing l = {{out, ctx}, 0, "", "", 0};
     dct_status status = dct_plan_compare(a, b, arena, put_difference, &l, err);
     if (status != DCT_OK) return status;
     bool same;

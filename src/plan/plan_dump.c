@@ -73,16 +73,30 @@ static void put_memory(const dct_text *t, const dct_plan *plan, uint64_t staging
                  dct_region_name(place.region));
 }
 
-static void put_phases(const dct_text *t, const dct_plan *plan) {
-    dct_text_put(t, "%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", "phase", "rows", "values", "buffers", "load bytes", "height bytes",
-                 "optimal", "steps", "waits");
+/* The phases of a plan; `context` is 0 where there is only one. */
+static void put_phase_rows(const dct_text *t, const dct_plan *plan, uint32_t context) {
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
         dct_safe_text name;
+        if (context != 0) dct_text_put(t, "%-9u", context);
         dct_text_put(t, "%-9s%6u%8u%9u%14" PRIu64 "%14" PRIu64 "%9s%7u%7u\n", dct_safe(p->name, &name), p->rows,
                      dct_plan_count_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
                      p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
+}
+
+static void put_phases(const dct_text *t, const dct_plan *plan) {
+    bool is_family = plan->n_smaller > 0;
+    dct_text_put(t, "%s%-9s%6s%8s%9s%14s%14s%9s%7s%7s\n", is_family ? "context  " : "", "phase", "rows", "values", "buffers",
+                 "load bytes", "height bytes", "optimal", "steps", "waits");
+    for (uint32_t i = 0; i < dct_plan_n_members(plan); i++) {
+        const dct_plan *member = dct_plan_member(plan, i);
+        put_phase_rows(t, member, is_family ? member->bounds.n_ctx : 0);
+    }
+}
+
+/* Of the largest member, in a family. */
+static void put_schedule(const dct_text *t, const dct_plan *plan) {
     const bool is_graph = dct_plan_is_graph(plan);
     dct_text_put(t, "\nschedule %u workers, estimated %.2f ms a %s, roofline %.2f ms (x %.2f)\n", plan->bounds.threads,
                  plan->est_ms_per_token, is_graph ? "run of all rows" : "token with the context half full",
@@ -112,6 +126,7 @@ void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_te
     put_envelope(&t, plan, room);
     put_family(&t, plan);
     put_phases(&t, plan);
+    put_schedule(&t, plan);
     if (room == NULL) return;
     put_memory(&t, plan, room->staging_bytes);
     put_fits(&t, plan, room);
@@ -195,13 +210,18 @@ static void put_phase(const dct_text *t, const dct_phase *phase) {
     put_certificate(t, phase);
 }
 
+/* What a smaller member has of its own. Its items lie in the envelope of the largest, which the table above shows. */
+static void put_member(const dct_text *t, const dct_plan *member) {
+    const dct_bounds *b = &member->bounds;
+    dct_text_put(t, "\n---- context %u = %u in + %u out, ubatch %u ----\n", b->n_ctx, b->n_input, b->n_output, b->ubatch);
+    put_schedule(t, member);
+    for (uint32_t i = 0; i < member->n_phases; i++) put_phase(t, &member->phases[i]);
+}
+
 void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_text t = {out, ctx};
     dct_plan_dump_table(plan, NULL, out, ctx);
     put_items(&t, plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(&t, &plan->phases[i]);
-    for (uint32_t i = 0; i < plan->n_smaller; i++) {
-        dct_text_put(&t, "\n---- context %u ----\n", plan->smaller[i].bounds.n_ctx);
-        dct_plan_dump_text(&plan->smaller[i], out, ctx);
-    }
+    for (uint32_t i = plan->n_smaller; i-- > 0;) put_member(&t, &plan->smaller[i]);
 }

@@ -53,19 +53,25 @@ static uint64_t thousandths(double time) { return time >= 0 && time < 1e12 ? (ui
 /* ---- the plan as a whole ---- */
 
 static void put_model(const dct_text *t, const dct_plan *plan) {
-    const dct_bounds *b = &plan->bounds;
-    char type_k[16], type_v[16];
     put_named_string(t, "name", plan->model_name);
     put_named_string(t, "arch", plan->arch);
     dct_text_put(t, "\"fingerprint\":\"%016" PRIx64 "\",\"parameters\":%" PRIu64 ",\"tensor_bytes\":%" PRIu64 ",\n",
                  plan->fingerprint, plan->n_params, plan->tensor_bytes);
+}
+
+/* What each member of a family has of its own, beside its phases. */
+static void put_bounds(const dct_text *t, const dct_plan *member) {
+    const dct_bounds *b = &member->bounds;
+    char type_k[16], type_v[16];
     dct_text_put(t,
                  "\"bounds\":{\"ctx\":%u,\"max_input\":%u,\"max_output\":%u,\"ubatch\":%u,\"slots\":%u,\"threads\":%u,"
                  "\"type_k\":\"%s\",\"type_v\":\"%s\"},\n",
                  b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
                  dct_type_flag(b->type_v, type_v));
     dct_text_put(t, "\"est_us_per_token\":%" PRIu64 ",\"roofline_us_per_token\":%" PRIu64 ",\n",
-                 thousandths(plan->est_ms_per_token), thousandths(plan->roofline_ms_per_token));
+                 thousandths(member->est_ms_per_token), thousandths(member->roofline_ms_per_token));
+    dct_text_put(t, "\"kv_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 ",\n", member->region_bytes[DCT_REGION_KV],
+                 dct_plan_arena_height(member));
 }
 
 static void put_region(const dct_text *t, const dct_plan *plan, dct_region region) {
@@ -181,6 +187,30 @@ static void put_phase(const dct_text *t, const dct_phase *phase) {
     dct_text_put(t, "}");
 }
 
+/* ---- a member ---- */
+
+static void put_member(const dct_text *t, const dct_plan *member) {
+    put_bounds(t, member);
+    dct_text_put(t, "\"phases\":[\n");
+    for (uint32_t i = 0; i < member->n_phases; i++) {
+        if (i > 0) dct_text_put(t, ",\n");
+        put_phase(t, &member->phases[i]);
+    }
+    dct_text_put(t, "]");
+}
+
+/* The largest member is the plan itself, as it is in the record. */
+static void put_family(const dct_text *t, const dct_plan *plan) {
+    put_member(t, plan);
+    dct_text_put(t, ",\n\"smaller\":[");
+    for (uint32_t i = 0; i < plan->n_smaller; i++) {
+        dct_text_put(t, i > 0 ? ",\n{" : "{");
+        put_member(t, &plan->smaller[i]);
+        dct_text_put(t, "}");
+    }
+    dct_text_put(t, "]");
+}
+
 /* ---- the page ---- */
 
 static void put_file(const dct_text *t, const unsigned char *bytes, size_t n) { t->out(t->ctx, (const char *)bytes, n); }
@@ -205,12 +235,8 @@ void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_text_put(&t, "<script type=\"application/json\" id=\"plan\">\n{");
     put_model(&t, plan);
     put_envelope(&t, plan);
-    dct_text_put(&t, "\"phases\":[\n");
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        if (i > 0) dct_text_put(&t, ",\n");
-        put_phase(&t, &plan->phases[i]);
-    }
-    dct_text_put(&t, "]}\n</script>\n");
+    put_family(&t, plan);
+    dct_text_put(&t, "}\n</script>\n");
     put_script(&t, plan_js, sizeof plan_js);
     put_script(&t, picture_js, sizeof picture_js);
     put_script(&t, page_js, sizeof page_js);

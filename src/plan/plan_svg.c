@@ -8,6 +8,9 @@
  *      workers  ▬▬▬▬ ▬▬ ▬▬▬▬▬▬          over the same axis: a rectangle a step, over the workers that it runs on; a dot where
  *      legend                           it waits, with a line from the end of a step that is not the one before it
  *
+ * Of a family, below the bar stands what its members have of it in turns; the picture of the largest follows, then those of the
+ * others.
+ *
  * Every number along the axis, in labels and in titles counts steps; ops only make widths.
  */
 #include <inttypes.h>
@@ -19,7 +22,7 @@ enum {
     WIDTH = 1280, LEFT = 96, RIGHT = 24, PLOT_W = WIDTH - LEFT - RIGHT, /* from top to bottom: */
     BAR_TOP = 54, BAR_H = 16, BAR_TEXT = 18, TOP = BAR_TOP + BAR_H + BAR_TEXT + 18, PLOT_H = 476, /* the bar, the arena */
     LANES_TOP = TOP + PLOT_H + 54, LANES_H = 88, LEGEND_TOP = LANES_TOP + LANES_H + 18, LEGEND_LINE = 22,
-    HEIGHT = LEGEND_TOP + 2 * LEGEND_LINE + 8
+    HEIGHT = LEGEND_TOP + 2 * LEGEND_LINE + 8, MEMBER_LINE = 20 /* of a family, below the bar */
 };
 
 static const char *const COLORS[DCT_PAINT_COUNT] = {"#7aa6d8", "#7cc274", "#f2b15a", "#c79abb", "#b4b6bd"};
@@ -201,13 +204,17 @@ static void draw_legend(const canvas *c) {
                  LEGEND_TOP + LEGEND_LINE + 7, x + 20, LEGEND_TOP + LEGEND_LINE + 12);
 }
 
+static void draw_bar(const canvas *c, double x, double y, double width, dct_region region) {
+    dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, y, width, BAR_H,
+                 COLORS[region]);
+}
+
 static void draw_envelope(const canvas *c, const dct_plan *plan) {
     static const char *const names[DCT_REGION_COUNT] = {"M_weights", "M_KV", "M_persistent", "M_intermediate", "M_runtime"};
     double x = LEFT, px = plan->m_max_bytes > 0 ? PLOT_W / (double)plan->m_max_bytes : 0;
     for (int i = 0; i < DCT_REGION_COUNT; i++) {
         double width = (double)dct_plan_region_bytes(plan, (dct_region)i) * px;
-        dct_text_put(&c->t, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, BAR_TOP, width, BAR_H,
-                     COLORS[i]);
+        draw_bar(c, x, BAR_TOP, width, (dct_region)i);
         x += width;
     }
     dct_text_put(&c->t, "<text x=\"%d\" y=\"%d\">M_max %.2f MiB", LEFT, BAR_TOP + BAR_H + BAR_TEXT, dct_mib(plan->m_max_bytes));
@@ -218,10 +225,29 @@ static void draw_envelope(const canvas *c, const dct_plan *plan) {
     dct_text_put(&c->t, "</text>\n");
 }
 
-static void draw_title(const canvas *c, const dct_plan *plan) {
+/* What the members have in turns, over the same bytes: their caches, and their intermediates behind them. */
+static void draw_members(const canvas *c, const dct_plan *plan) {
+    enum { BARS_W = PLOT_W / 2 };
+    uint64_t all = plan->region_bytes[DCT_REGION_KV] + plan->region_bytes[DCT_REGION_ARENA];
+    double px = all > 0 ? BARS_W / (double)all : 0;
+    for (uint32_t i = 0; i < dct_plan_n_members(plan); i++) {
+        const dct_plan *member = dct_plan_member(plan, i);
+        uint64_t kv = member->region_bytes[DCT_REGION_KV], arena = dct_plan_arena_height(member);
+        double y = BAR_TOP + BAR_H + BAR_TEXT + 10 + i * MEMBER_LINE;
+        draw_bar(c, LEFT, y, (double)kv * px, DCT_REGION_KV);
+        draw_bar(c, LEFT + (double)kv * px, y, (double)arena * px, DCT_REGION_ARENA);
+        dct_text_put(&c->t,
+                     "<text x=\"%d\" y=\"%.2f\">context %u, ubatch %u: %.2f MiB of caches + %.2f of intermediates</text>\n",
+                     LEFT + BARS_W + 10, y + 12, member->bounds.n_ctx, member->bounds.ubatch, dct_mib(kv), dct_mib(arena));
+    }
+}
+
+/* `context` is 0 where there is only one. */
+static void draw_title(const canvas *c, const dct_plan *plan, uint32_t context) {
     const dct_certificate *cert = &c->phase->cert;
     dct_text_put(&c->t, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"bold\">", LEFT);
     dct_put_escaped(&c->t, plan->model_name[0] != '\0' ? plan->model_name : plan->arch);
+    if (context != 0) dct_text_put(&c->t, ", context %u", context);
     dct_text_put(&c->t, ": arena of phase ");
     dct_put_escaped(&c->t, c->phase->name);
     dct_text_put(&c->t, ", %u %s, %u steps</text>\n", c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
@@ -229,26 +255,61 @@ static void draw_title(const canvas *c, const dct_plan *plan) {
                  cert->height_bytes, dct_mib(cert->height_bytes), cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
 }
 
-void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx) {
-    canvas c = {.t = {out, ctx}, .phase = dct_plan_phase(plan, kind)};
-    if (c.phase == NULL || c.phase->graph.n_ops == 0) return;
+/* The phase of a member below its title. */
+static void draw_phase(const canvas *c) {
+    draw_byte_axis(c);
+    draw_values(c);
+    draw_step_axis(c);
+    draw_load(c);
+    draw_lanes(c);
+    draw_legend(c);
+}
+
+static canvas canvas_of(const dct_plan *plan, dct_phase_kind kind, dct_text t) {
+    canvas c = {.t = t, .phase = dct_plan_phase(plan, kind)};
+    if (c.phase != NULL && c.phase->graph.n_ops == 0) c.phase = NULL;
+    if (c.phase == NULL) return c;
     c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
     c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
     c.n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
     c.lane_px = (double)LANES_H / c.n_workers;
+    return c;
+}
+
+/* Each member in a group of its own that begins where the picture before it ends. */
+static void draw_smaller(const dct_plan *plan, dct_phase_kind kind, int top, dct_text t) {
+    for (uint32_t i = plan->n_smaller; i-- > 0; top += HEIGHT) {
+        canvas c = canvas_of(&plan->smaller[i], kind, t);
+        if (c.phase == NULL) continue;
+        dct_text_put(&t, "<g transform=\"translate(0,%d)\">\n", top);
+        draw_title(&c, &plan->smaller[i], plan->smaller[i].bounds.n_ctx);
+        draw_phase(&c);
+        dct_text_put(&t, "</g>\n");
+    }
+}
+
+void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx) {
+    canvas c = canvas_of(plan, kind, (dct_text){out, ctx});
+    if (c.phase == NULL) return;
+    bool is_family = plan->n_smaller > 0;
+    int members_h = is_family ? (int)dct_plan_n_members(plan) * MEMBER_LINE + 10 : 0;
+    int height = members_h + HEIGHT * (int)dct_plan_n_members(plan);
     dct_text_put(
         &c.t,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
         "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n",
-        WIDTH, HEIGHT, WIDTH, HEIGHT);
-    dct_text_put(&c.t, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
-    draw_title(&c, plan);
+        WIDTH, height, WIDTH, height);
+    dct_text_put(&c.t, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, height);
+    draw_title(&c, plan, is_family ? plan->bounds.n_ctx : 0);
     draw_envelope(&c, plan);
-    draw_byte_axis(&c);
-    draw_values(&c);
-    draw_step_axis(&c);
-    draw_load(&c);
-    draw_lanes(&c);
-    draw_legend(&c);
+    if (is_family) {
+        draw_members(&c, plan);
+        dct_text_put(&c.t, "<g transform=\"translate(0,%d)\">\n", members_h);
+    }
+    draw_phase(&c);
+    if (is_family) {
+        dct_text_put(&c.t, "</g>\n");
+        draw_smaller(plan, kind, members_h + HEIGHT, c.t);
+    }
     dct_text_put(&c.t, "</svg>\n");
 }

@@ -1,5 +1,7 @@
 /* verify/group: whether plans that were verified one by one may live in one reservation. Every pair of regions is looked at: they
- * may share bytes only as the same packed weights, or as intermediates of plans that never run together.
+ * may share bytes only as the same packed weights, or as intermediates of plans that never run together. Smaller members of a
+ * family have their intermediates over the caches and the arena of the largest, without a gap; between runs they have none, so
+ * the arena may be another's meanwhile, as it may for the largest.
  */
 #include <string.h>
 
@@ -8,27 +10,39 @@
 
 typedef unsigned long long ull;
 
-static dct_status check_piece(const dct_group *g, uint32_t plan, uint32_t region, dct_err *err) {
-    uint32_t at = g->piece_of[plan][region];
-    if (at < g->n_pieces && g->piece_bytes[at] % DCT_PLAN_PAGE == 0 &&
-        g->piece_bytes[at] >= g->plans[plan]->region_bytes[region])
+static dct_status check_part(const dct_group *g, uint32_t plan, uint32_t region, dct_err *err) {
+    const dct_part *part = &g->part_of[plan][region];
+    if (part->piece < g->n_pieces && part->offset % DCT_PLAN_PAGE == 0 && g->piece_bytes[part->piece] % DCT_PLAN_PAGE == 0 &&
+        dct_range_within(part->offset, g->plans[plan]->region_bytes[region], g->piece_bytes[part->piece]))
         return DCT_OK;
     return dct_fail(err, DCT_BAD_FILE, "%s of model %u has no piece of the reservation that holds it",
                     dct_region_name((dct_region)region), plan);
+}
+
+static dct_status check_family(const dct_group *g, uint32_t plan, dct_err *err) {
+    const dct_plan *largest = g->plans[plan];
+    const dct_part *kv = &g->part_of[plan][DCT_REGION_KV], *arena = &g->part_of[plan][DCT_REGION_ARENA];
+    if (largest->n_smaller == 0) return DCT_OK;
+    if (arena->piece == kv->piece && arena->offset == kv->offset + largest->region_bytes[DCT_REGION_KV]) return DCT_OK;
+    return dct_fail(err, DCT_BAD_FILE, "the intermediates of model %u do not follow its caches, as its smaller contexts need",
+                    plan);
 }
 
 /* What a plan has in a region may have the bytes of another's. */
 static bool may_share(const dct_group *g, uint32_t plan, uint32_t region, uint32_t other_plan, uint32_t other_region) {
     if (plan == other_plan || region != other_region) return false;
     if (region == DCT_REGION_ARENA) return g->exclusive;
-    return region == DCT_REGION_WEIGHTS && dct_plan_same_weights(g->plans[plan], g->plans[other_plan]);
+    return region == DCT_REGION_WEIGHTS && g->part_of[plan][region].offset == g->part_of[other_plan][region].offset &&
+           dct_plan_same_weights(g->plans[plan], g->plans[other_plan]);
 }
 
 static dct_status check_pair(const dct_group *g, uint32_t plan, uint32_t region, uint32_t other_plan, uint32_t other_region,
                              dct_err *err) {
-    if (g->piece_of[plan][region] != g->piece_of[other_plan][other_region] ||
-        may_share(g, plan, region, other_plan, other_region))
-        return DCT_OK;
+    const dct_part *a = &g->part_of[plan][region], *b = &g->part_of[other_plan][other_region];
+    uint64_t a_end = a->offset + g->plans[plan]->region_bytes[region];
+    uint64_t b_end = b->offset + g->plans[other_plan]->region_bytes[other_region];
+    bool apart = a->piece != b->piece || a_end <= b->offset || b_end <= a->offset;
+    if (apart || may_share(g, plan, region, other_plan, other_region)) return DCT_OK;
     return dct_fail(err, DCT_BAD_FILE, "%s of model %u and %s of model %u share bytes", dct_region_name((dct_region)region), plan,
                     dct_region_name((dct_region)other_region), other_plan);
 }
@@ -67,7 +81,8 @@ static dct_status check_sums(const dct_group *g, dct_err *err) {
 dct_status dct_verify_group(const dct_group *g, dct_err *err) {
     dct_status status = DCT_OK;
     for (uint32_t i = 0; status == DCT_OK && i < g->n_plans * DCT_REGION_COUNT; i++)
-        status = check_piece(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, err);
+        status = check_part(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, err);
+    for (uint32_t i = 0; status == DCT_OK && i < g->n_plans; i++) status = check_family(g, i, err);
     for (uint32_t i = 0; status == DCT_OK && i < g->n_plans * DCT_REGION_COUNT; i++) {
         for (uint32_t k = 0; status == DCT_OK && k < i; k++)
             status = check_pair(g, i / DCT_REGION_COUNT, i % DCT_REGION_COUNT, k / DCT_REGION_COUNT, k % DCT_REGION_COUNT, err);

@@ -115,4 +115,23 @@ static inline dct_plan *compile_ok(const dct_compile_params *params, dct_arena *
     return plan;
 }
 
+/* A family whose largest member is what the parameters say: each smaller one has half of the next one's context, and chunks of half
+ * of its own. */
+static inline dct_plan *compile_family(const dct_compile_params *params, uint32_t n_smaller, dct_arena *arena) {
+    dct_compile_params all = *params;
+    all.n_smaller = n_smaller;
+    all.smaller = dct_arena_array(arena, n_smaller, sizeof *all.smaller);
+    assert_non_null(all.smaller);
+    for (uint32_t i = 0; i < n_smaller; i++) {
+        dct_compile_params one = *params;
+        one.bounds.table_ctx = params->bounds.n_ctx;
+        one.bounds.n_ctx = params->bounds.n_ctx >> (n_smaller - i);
+        one.bounds.n_output = one.bounds.n_ctx / 4;
+        one.bounds.n_input = one.bounds.n_ctx - one.bounds.n_output;
+        one.bounds.ubatch = one.bounds.n_ctx / 2;
+        all.smaller[i] = *compile_ok(&one, arena);
+    }
+    return compile_ok(&all, arena);
+}
+
 #endif

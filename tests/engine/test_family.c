@@ -233,7 +233,6 @@ static void a_saved_family_runs(void **state) {
     dctms_model *model;
     dctms_plan *made, *loaded;
     dctms_session *session;
-    dctms_group *group = NULL;
     dctms_error err;
     char defect[32];
     CHECK(dctms_model_open(PATH, &model, &check_err));
@@ -243,8 +242,6 @@ static void a_saved_family_runs(void **state) {
     CHECK(dctms_plan_load(file, &loaded, &check_err));
     CHECK(dctms_plan_verify(loaded, NULL, defect, &check_err));
     CHECK(dctms_plan_verify(loaded, model, defect, &check_err));
-    const dctms_plan *member = loaded;
-    assert_int_equal(dctms_group_make(&member, 1, DCTMS_CONCURRENT, &group, &err), DCTMS_USAGE);
 
     dct_op *op = loaded->plan->smaller[1].phases[0].graph.ops;
     while (op->p.eps == 0) op++;

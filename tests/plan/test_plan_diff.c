@@ -8,6 +8,7 @@ typedef struct found {
     uint32_t n;
     struct {
         char section[16], phase[16], name[96];
+        uint32_t context;
         uint32_t count;
         bool had, has, is_text;
         uint64_t before, after;
@@ -20,6 +21,7 @@ static void keep(void *ctx, const dct_difference *d) {
     snprintf(f->list[f->n].section, 16, "%s", d->section);
     snprintf(f->list[f->n].phase, 16, "%s", d->phase);
     snprintf(f->list[f->n].name, 96, "%s", d->name);
+    f->list[f->n].context = d->context;
     f->list[f->n].count = d->count;
     f->list[f->n].had = d->had;
     f->list[f->n].has = d->has;
@@ -201,6 +203,46 @@ static void a_missing_phase_and_odd_names_are_shown(void **state) {
     close_pair(&p);
 }
 
+static bool tells(const found *f, uint32_t context, const char *section, const char *name, uint64_t before, uint64_t after) {
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->list[i].context == context && strcmp(f->list[i].section, section) == 0 && strcmp(f->list[i].name, name) == 0)
+            return f->list[i].before == before && f->list[i].after == after;
+    }
+    return false;
+}
+
+/* Families: of as many members one by one, else by their contexts, and what only one of them has. */
+static void members_are_compared(void **state) {
+    (void)state;
+    pair p;
+    open_pair(&p, 8);
+    dct_compile_params params = params_of(&p.s, 64, 16, 8, 2), longer = params_of(&p.s, 128, 16, 8, 2);
+    dct_plan *two = compile_family(&params, 1, &p.arenas[0]), *three = compile_family(&params, 2, &p.arenas[0]);
+    p.a = three;
+    p.b = compile_family(&params, 2, &p.arenas[1]);
+    assert_int_equal(compare(&p).n, 0);
+    p.b = compile_family(&longer, 2, &p.arenas[1]); /* 32, 64, 128 for 16, 32, 64 */
+    found f = compare(&p);
+    assert_true(tells(&f, 0, "bounds", "ctx", 64, 128));
+    assert_true(tells(&f, 32, "bounds", "ctx", 16, 32));
+    assert_true(tells(&f, 64, "bounds", "ctx", 32, 64));
+    assert_true(tells(&f, 32, "envelope", "kv_bytes", three->smaller[0].region_bytes[DCT_REGION_KV],
+                      three->smaller[1].region_bytes[DCT_REGION_KV]));
+    assert_true(tells(&f, 32, "phase", "rows", 8, 16));
+    assert_false(tells(&f, 32, "family", "members", 3, 3));
+    p.b = two; /* 32, 64 */
+    f = compare(&p);
+    uint64_t gone = three->smaller[0].region_bytes[DCT_REGION_KV] + dct_plan_arena_height(&three->smaller[0]);
+    assert_true(tells(&f, 0, "family", "members", 3, 2));
+    assert_true(tells(&f, 0, "family", "context 16", gone, 0));
+    for (uint32_t i = 0; i < f.n; i++) assert_int_equal(f.list[i].context, 0); /* that of 32 is the same */
+    p.a = two;
+    p.b = three;
+    f = compare(&p);
+    assert_true(tells(&f, 0, "family", "context 16", 0, gone));
+    close_pair(&p);
+}
+
 static void running_out_of_memory_is_told(void **state) {
     (void)state;
     pair p;
@@ -227,6 +269,7 @@ int main(void) {
         cmocka_unit_test(another_shape_of_as_many_bytes_is_told),
         cmocka_unit_test(other_places_are_not_the_same_plan),
         cmocka_unit_test(a_missing_phase_and_odd_names_are_shown),
+        cmocka_unit_test(members_are_compared),
         cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,53 @@ static void the_picture_shows_every_buffer(void **state) {
     subject_close(&s);
 }
 
+/* Of a family: a bar for the caches and one for the intermediates of each member, and the picture of each. */
+static void the_picture_shows_every_member(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected alone = {0}, all = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    dct_compile_params params = params_of(&s, 64, 16, 8, 2);
+    dct_plan *family = compile_family(&params, 2, &arena);
+    dct_plan_dump_svg(plan, DCT_PHASE_PREFILL, collect, &alone);
+    dct_plan_dump_svg(family, DCT_PHASE_PREFILL, collect, &all);
+    uint32_t n_rects = count(alone.text, "<rect ");
+    assert_int_equal(count(all.text, "<rect "), 3 * n_rects + 3 * 2 - 2 * (DCT_REGION_COUNT + 1)); /* one envelope, one background */
+    assert_int_equal(count(all.text, "stroke-dasharray"), 3);
+    assert_int_equal(count(all.text, "<g "), 3);
+    assert_int_equal(count(all.text, "<g "), count(all.text, "</g>"));
+    assert_int_equal(count(all.text, "<svg "), 1);
+    static const char *const told[] = {", context 16: arena of phase prefill, 8 rows", ", context 32: arena of phase prefill, 16 rows",
+                                       ", context 64: arena of phase prefill, 8 rows", "context 16, ubatch 8: ", "context 64, ubatch 8: "};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) assert_int_equal(count(all.text, told[i]), 1);
+    free(alone.text);
+    free(all.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
+/* The text has every phase of every member, and one envelope. */
+static void the_text_has_every_member(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    small_plan(&s, "llama", &arena);
+    dct_compile_params params = params_of(&s, 64, 16, 8, 2);
+    dct_plan_dump_text(compile_family(&params, 2, &arena), collect, &c);
+    assert_int_equal(count(c.text, "\nphase prefill, "), 3);
+    assert_int_equal(count(c.text, "\nphase decode, "), 3);
+    assert_int_equal(count(c.text, "total (M_max)"), 1);
+    assert_int_equal(count(c.text, "\nitems "), 1);
+    assert_int_equal(count(c.text, "---- context 16 = 12 in + 4 out, ubatch 8 ----\n"), 1);
+    assert_int_equal(count(c.text, "\n16       prefill "), 1);
+    assert_int_equal(count(c.text, "\n64       decode "), 1);
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 /* The axis has a number for every n-th step; what labels and titles name must be found there. */
 static void the_picture_counts_steps_only(void **state) {
     (void)state;
@@ -187,6 +234,7 @@ int main(void) {
         cmocka_unit_test(names_are_made_safe),
         cmocka_unit_test(the_table_has_the_columns),
         cmocka_unit_test(the_table_tells_whether_it_fits),
+        cmocka_unit_test(the_picture_shows_every_member), cmocka_unit_test(the_text_has_every_member),
         cmocka_unit_test(the_picture_counts_steps_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,22 +130,49 @@ static void compare_steps(const json_t *data, const dct_phase *p) {
     assert_int_equal(n_waits, whole(json_object_get(data, "waits")));
 }
 
-static void every_value_and_step_is_there(void **state) {
-    (void)state;
-    page p;
-    page_open(&p);
-    const json_t *phases = json_object_get(p.data, "phases");
-    assert_int_equal(json_array_size(phases), p.plan->n_phases);
-    for (uint32_t i = 0; i < p.plan->n_phases; i++) {
+static void compare_phases(const json_t *member, const dct_plan *plan) {
+    const json_t *phases = json_object_get(member, "phases");
+    assert_int_equal(json_array_size(phases), plan->n_phases);
+    assert_int_equal(whole(json_object_get(json_object_get(member, "bounds"), "ctx")), plan->bounds.n_ctx);
+    assert_int_equal(whole(json_object_get(member, "kv_bytes")), plan->region_bytes[DCT_REGION_KV]);
+    assert_int_equal(whole(json_object_get(member, "height_bytes")), dct_plan_arena_height(plan));
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
         const json_t *shown = json_array_get(phases, i), *cert = json_object_get(shown, "certificate");
-        const dct_phase *phase = &p.plan->phases[i];
+        const dct_phase *phase = &plan->phases[i];
         compare_values(shown, phase);
         compare_steps(shown, phase);
         assert_int_equal(json_array_size(json_object_get(shown, "ops")), phase->graph.n_ops);
         assert_int_equal(json_array_size(json_object_get(cert, "values")), phase->cert.n_values);
         assert_int_equal(whole(json_object_get(cert, "height")), phase->cert.height_bytes);
     }
+}
+
+static void every_value_and_step_is_there(void **state) {
+    (void)state;
+    page p;
+    page_open(&p);
+    compare_phases(p.data, p.plan);
+    assert_int_equal(json_array_size(json_object_get(p.data, "smaller")), 0);
     page_close(&p);
+}
+
+static void every_member_is_there(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected c = {0};
+    small_plan(&s, &arena);
+    dct_compile_params params = params_of(&s, 64, 16, 8, 3);
+    dct_plan *family = compile_family(&params, 2, &arena);
+    dct_plan_dump_html(family, collect, &c);
+    json_t *data = data_of(c.text), *smaller = json_object_get(data, "smaller");
+    compare_phases(data, family);
+    assert_int_equal(json_array_size(smaller), 2);
+    for (uint32_t i = 0; i < 2; i++) compare_phases(json_array_get(smaller, i), &family->smaller[i]);
+    json_decref(data);
+    free(c.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
 }
 
 /* ---- markup ---- */
@@ -273,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_add_up),
         cmocka_unit_test(every_value_and_step_is_there),
+        cmocka_unit_test(every_member_is_there),
         cmocka_unit_test(the_page_stands_alone),
         cmocka_unit_test(names_are_no_markup),
         cmocka_unit_test(same_plan_same_bytes),

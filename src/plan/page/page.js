@@ -8,7 +8,9 @@
 
 function readAddress() {
   const from = new URLSearchParams(location.hash.slice(1));
-  const phase = plan.phases.findIndex((p) => p.name === from.get("phase"));
+  const member = members.findIndex((m) => String(m.bounds.ctx) === from.get("context"));
+  if (member >= 0) state.member = member;
+  const phase = memberNow().phases.findIndex((p) => p.name === from.get("phase"));
   if (phase >= 0) state.phase = phase;
   if (from.get("view") in VIEWS) state.view = from.get("view");
   if (thing(from.get("chosen"))) state.chosen = from.get("chosen");
@@ -25,6 +27,7 @@ function writeAddress() {
   clearTimeout(writing);
   writing = setTimeout(() => {
     const to = new URLSearchParams({phase: phaseNow().name, view: state.view, theme: state.theme});
+    if (members.length > 1) to.set("context", memberNow().bounds.ctx);
     if (state.chosen) to.set("chosen", state.chosen);
     if (state.find) to.set("find", state.find);
     if (!seesAll()) to.set("see", [view.x, view.w, view.y, view.h].map((n) => Number(n.toPrecision(6))).join(" "));
@@ -209,29 +212,43 @@ function stepInList(key) {
 
 /* ---- the parts around the picture ---- */
 
-function fillHeader() {
-  const b = plan.bounds;
+function showHeader() {
+  const m = memberNow(), b = m.bounds;
   byId("title").textContent = plan.name || plan.arch;
   const isGraph = plan.phases.length === 1 && plan.phases[0].name === "graph";
   const bounds = isGraph ? "runs of 1 to " + count(b.max_input, "row") + ", " + count(b.threads, "worker")
     : "context " + grouped(b.ctx) + " = " + grouped(b.max_input) + " in + " + grouped(b.max_output) + " out, ubatch " +
       b.ubatch + ", " + count(b.slots, "slot") + ", " + count(b.threads, "worker") + ", KV " + b.type_k + "/" + b.type_v;
   byId("bounds").textContent = plan.arch + ", " + grouped(plan.parameters) + " parameters; " + bounds + "; estimated " +
-    (plan.est_us_per_token / 1000).toFixed(2) + (isGraph ? " ms a run of all rows" : " ms a token") + ", roofline " +
-    (plan.roofline_us_per_token / 1000).toFixed(2) + " ms";
+    (m.est_us_per_token / 1000).toFixed(2) + (isGraph ? " ms a run of all rows" : " ms a token") + ", roofline " +
+    (m.roofline_us_per_token / 1000).toFixed(2) + " ms";
 }
 
-/* Regions as wide as they are large. */
+/* A part of a bar, as wide as it is large beside all the bar has. */
+function barPart(name, bytes, all, paint) {
+  const part = element("div", bytes > all / 12 ? name + " " + mib(bytes) : "", {title: name + ": " + sized(bytes)});
+  if (part.textContent === "") part.className = "thin";
+  part.style.flex = bytes + " 1 0";
+  part.style.background = "var(--paint-" + paint + ")";
+  return part;
+}
+
 function fillBar(bar, regions) {
   const all = regions.reduce((sum, r) => sum + r.bytes, 0);
-  for (const region of regions) {
-    const part = element("div", region.bytes > all / 12 ? region.name + " " + mib(region.bytes) : "",
-                         {title: region.name + ": " + sized(region.bytes)});
-    if (part.textContent === "") part.className = "thin";
-    part.style.flex = region.bytes + " 1 0";
-    part.style.background = "var(--paint-" + plan.regions.indexOf(region) + ")";
-    bar.append(part);
-  }
+  bar.append(...regions.map((r) => barPart(r.name, r.bytes, all, plan.regions.indexOf(r))));
+}
+
+/* What the members of a family have in turns, over the same bytes: caches, and intermediates behind them. */
+function fillMembers() {
+  const [kv, arena] = ["kv", "intermediate"].map((name) => plan.regions.findIndex((r) => r.name === name));
+  const all = plan.regions[kv].bytes + plan.regions[arena].bytes;
+  byId("members").hidden = members.length === 1;
+  byId("member-rows").append(...members.flatMap((m) => {
+    const bar = element("div", undefined, {class: "bar"}), rest = element("div", undefined, {class: "thin"});
+    rest.style.flex = all - m.kv_bytes - m.height_bytes + " 1 0";
+    bar.append(barPart("kv", m.kv_bytes, all, kv), barPart("intermediate", m.height_bytes, all, arena), rest);
+    return [element("span", "context " + grouped(m.bounds.ctx) + ", ubatch " + grouped(m.bounds.ubatch)), bar];
+  }));
 }
 
 function chip(paint, text) {
@@ -303,6 +320,7 @@ function showLegend() {
 
 function showPhase() {
   setScene();
+  markTabs(byId("contexts"), state.member);
   markTabs(byId("phases"), state.phase);
   markTabs(byId("views"), state.view);
   showFacts();
@@ -311,10 +329,19 @@ function showPhase() {
   choose(state.chosen);
 }
 
+function setMember(index) {
+  if (state.member === Number(index)) return;
+  state.member = Number(index);
+  state.phase = Math.min(state.phase, memberNow().phases.length - 1);
+  state.chosen = null; /* keys are those of a phase */
+  showHeader();
+  showPhase();
+}
+
 function setPhase(index) {
   if (state.phase === Number(index)) return;
   state.phase = Number(index);
-  state.chosen = null; /* keys are those of a phase */
+  state.chosen = null;
   showPhase();
 }
 
@@ -335,7 +362,8 @@ function onKey(key, shift) {
   else if (key === "[") zoomMiddle(1 / 0.7, true);
   else if (key === "0") { showAll(); redraw(); }
   else if (key === "/") byId("search").focus();
-  else if (key === "p") setPhase((state.phase + 1) % plan.phases.length);
+  else if (key === "m") setMember((state.member + 1) % members.length);
+  else if (key === "p") setPhase((state.phase + 1) % memberNow().phases.length);
   else if (key === "v") setView(state.view === "arena" ? "lanes" : "arena");
   else if (key === "c") {
     state.certificate = !state.certificate;
@@ -425,8 +453,11 @@ new ResizeObserver(redraw).observe(canvas);
 
 readAddress();
 byId("search").value = state.find;
-fillHeader();
+showHeader();
 fillEnvelope();
+fillMembers();
+byId("contexts").hidden = members.length === 1;
+fillTabs(byId("contexts"), members.map((m, i) => [String(i), "context " + grouped(m.bounds.ctx)]), setMember);
 fillTabs(byId("phases"), plan.phases.map((p, i) => [String(i), p.name]), setPhase);
 fillTabs(byId("views"), Object.entries(VIEWS), setView);
 showPhase();

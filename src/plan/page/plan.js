@@ -11,6 +11,7 @@ const byId = (id) => document.getElementById(id);
 /* ---- the plan as records ---- */
 
 const plan = JSON.parse(byId("plan").textContent);
+const members = [...plan.smaller, plan]; /* of its family; most plans are their only one */
 
 function records(columns, rows) {
   return rows.map((row, id) => {
@@ -61,7 +62,7 @@ function timeSteps(phase) {
   }
 }
 
-for (const phase of plan.phases) {
+for (const phase of members.flatMap((m) => m.phases)) {
   phase.values = records(phase.value_columns, phase.values);
   phase.ops = records(phase.op_columns, phase.ops);
   phase.steps = records(phase.step_columns, phase.steps);
@@ -111,8 +112,9 @@ function element(name, text, attributes) {
 /* ---- state ---- */
 
 const VIEWS = {arena: "Arena over steps", lanes: "Workers over time"};
-const state = {phase: 0, view: "arena", chosen: null, find: "", certificate: true, theme: "light"};
-const phaseNow = () => plan.phases[state.phase];
+const state = {member: members.length - 1, phase: 0, view: "arena", chosen: null, find: "", certificate: true, theme: "light"};
+const memberNow = () => members[state.member];
+const phaseNow = () => memberNow().phases[state.phase];
 
 /* What can be chosen has a key: v12 is a value, s3 a step. */
 function thing(key) {
