@@ -22,9 +22,23 @@ typedef struct cli_list {
     bool from_environment;
 } cli_list;
 
-/* Everything that flags can say, whatever the verb; options.c knows which verb takes which. */
+/* What can be asked of a verb, as bits: a flag is of some of these, and not of the others. Most verbs have one form. */
+typedef enum cli_form {
+    CLI_PLAN = 1 << 0,       /* plan MODEL */
+    CLI_PLAN_ONNX = 1 << 1,  /* plan F.onnx */
+    CLI_PLAN_GROUP = 1 << 2, /* plan A B ... */
+    CLI_PLAN_DIFF = 1 << 3,  /* plan --diff A B, of which one at least is compiled */
+    CLI_PLAN_FILES = 1 << 4, /* plan --diff A B, both plan files */
+    CLI_RUN = 1 << 5,        /* run MODEL */
+    CLI_RUN_FILE = 1 << 6,   /* run MODEL --plan F */
+    CLI_RUN_GROUP = 1 << 7,  /* run A B ... */
+    CLI_FORMS_END = 1 << 8   /* options.c has the verbs of one form from here on */
+} cli_form;
+
+/* Everything that flags can say, whatever the verb; options.c knows which form of a verb takes which. */
 typedef struct cli_options {
     const char *verb;
+    uint64_t given[2];              /* rows of options.c that the command line named, a bit each; variables do not count */
     const char *args[CLI_MAX_ARGS]; /* positional, after the verb */
     uint32_t n_args;
 
@@ -80,13 +94,24 @@ typedef struct cli_options {
  * to stderr and returns DCT_USAGE. *help is set when help for the verb was asked for. */
 dct_status cli_parse(int argc, char **argv, cli_options *options, bool *help);
 void cli_help(const char *verb); /* NULL: the verbs */
+
+/* values.c: what a text as a whole says; false when it is no such value. */
+bool cli_parse_i64(const char *text, int64_t low, int64_t high, int64_t *out);
+bool cli_parse_u64(const char *text, uint64_t *out);
 bool cli_parse_size(const char *text, uint64_t *out); /* 900M, 1.5G, 123456 */
+bool cli_parse_f32(const char *text, float *out);
+bool cli_parse_bias(const char *text, dctms_logit_bias *out);
 
 /* Flags and verbs of other programs (habits.c). `value` is what stands behind the flag, joined to it by "=" or not, or NULL. A
  * refusal has been printed. */
 typedef enum cli_habit { CLI_HABIT_NONE, CLI_HABIT_TAKEN, CLI_HABIT_TAKEN_WITH_VALUE, CLI_HABIT_REFUSED } cli_habit;
 cli_habit cli_take_habit(const char *flag, const char *value, bool is_joined);
 int cli_unknown_verb(const char *verb); /* says what to type; DCT_USAGE */
+
+/* Whether all flags of the command line are of this form of the verb and go together; false after naming one that is not: no flag
+ * is ignored in silence. */
+bool cli_check_form(const cli_options *o, cli_form form);
+bool cli_is_given(const cli_options *o, const char *long_name);
 
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);

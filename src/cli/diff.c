@@ -31,11 +31,9 @@ int cli_diff(const cli_options *o) {
     dctms_plan_params params;
     dctms_plan *before = NULL, *after = NULL;
     dctms_error err;
-    if (o->n_args != 2 || o->model != NULL) return cli_usage("usage: dctms plan --diff A B; each a plan file or a model");
-    bool prints_other = o->text || o->paper || o->concurrency || o->emit != NULL;
-    if (prints_other || o->output != NULL || o->svg != NULL || o->html != NULL || o->phase != NULL)
-        return cli_usage("--diff goes with --json and with bounds only");
-    if (!cli_plan_params(o, &params)) return DCT_USAGE;
+    if (o->n_args != 2) return cli_usage("usage: dctms plan --diff A B; each a plan file or a model");
+    bool both_files = is_plan_file(o->args[0]) && is_plan_file(o->args[1]);
+    if (!cli_check_form(o, both_files ? CLI_PLAN_FILES : CLI_PLAN_DIFF) || !cli_plan_params(o, &params)) return DCT_USAGE;
     dctms_status status = get_plan(o->args[0], &params, &before, &err);
     if (status == DCTMS_OK) status = get_plan(o->args[1], &params, &after, &err);
     if (status == DCTMS_OK) {

@@ -53,7 +53,6 @@ static void spell(command *c, const dctms_plan_info *info, const cli_options *o,
 bool cli_check_emit(const cli_options *o) {
     if (o->emit == NULL) return true;
     if (!dct_emit_knows(o->emit)) cli_usage("--emit: '%s' is none of %s", o->emit, dct_emit_names());
-    else if (o->json || o->text || o->paper) cli_usage("--emit prints instead of the plan: without --json, --text and --paper");
     else if (o->nodes != 0) cli_usage("--emit with --nodes: run has no such flag, and its plan would be another");
     else if (o->cost_profile != NULL)
         cli_usage("--emit with --cost-profile: the file of a machine is not where the command will run");

@@ -4,14 +4,12 @@
 #include "cli/cli.h"
 
 static int check_flags(const cli_options *o) {
-    if (o->model != NULL) return cli_usage("several models: name them all as arguments, without -m");
+    bool is_run = strcmp(o->verb, "run") == 0;
+    if (cli_is_given(o, "--model")) return cli_usage("several models: name them all as arguments, without --model");
     if (o->n_args < 2) return cli_usage("--exclusive and --concurrent are about several models: name them as arguments");
     if (o->exclusive == o->concurrent)
         return cli_usage("several models: say --exclusive (one runs at a time) or --concurrent (any may run at any time)");
-    if (o->output != NULL || o->svg != NULL || o->html != NULL || o->text || o->paper || o->plan_file != NULL)
-        return cli_usage("several models are shown as a table or with --json; plan one for the rest");
-    if (o->ctx_steps != NULL) return cli_usage("--ctx-steps is about one model");
-    if (o->budget_ctx != 0) return cli_usage("--budget-ctx chooses the context of one model");
+    if (!cli_check_form(o, is_run ? CLI_RUN_GROUP : CLI_PLAN_GROUP)) return DCT_USAGE;
     if (o->alloc != NULL && strcmp(o->alloc, "planned") != 0)
         return cli_usage("several models are planned, not --alloc %s", o->alloc);
     return 0;

@@ -30,7 +30,6 @@ static void print_token(const dctms_tokenizer *tokenizer, dctms_token id) {
 }
 
 int cli_tokenize(const cli_options *o) {
-    if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one text: -p TEXT or -f FILE");
     dctms_error err;
     dct_err io;
     char *text = (char *)(uintptr_t)o->prompt;

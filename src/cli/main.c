@@ -76,7 +76,7 @@ static bool parse_steps(const char *text, dctms_plan_params *p) {
 
 bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     *p = dctms_plan_default_params();
-    p->n_ctx = o->ctx_size;
+    p->n_ctx = o->ctx_steps == NULL || cli_is_given(o, "--ctx-size") ? o->ctx_size : 0; /* not what a variable said */
     p->n_output = o->n_predict;
     p->ubatch = o->ubatch;
     p->threads = o->threads;

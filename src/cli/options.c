@@ -1,7 +1,4 @@
 /* Flags: one table, a row each. The spellings are the ones that users of llama.cpp type. */
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +10,20 @@
 #include "cli/cli.h"
 #include "tools/tools.h"
 
-/* Verbs as bits, so that a row says where it is taken. */
+/* Forms of verbs as bits, so that a row says where it is taken. */
 enum {
-    V_PLAN = 1 << 0, V_VERIFY = 1 << 1, V_RUN = 1 << 2, V_INSPECT = 1 << 3, V_TOKENIZE = 1 << 4,
-    V_SCORE = 1 << 5, V_PACK = 1 << 6, V_SYNTH = 1 << 7, V_BENCH = 1 << 8,
-    V_PROTOCOL = 1 << 9, V_CALIBRATE = 1 << 10,
-    V_ONE = V_PLAN | V_RUN | V_SCORE | V_PROTOCOL, /* one plan: one value for each bound */
-    V_BOUNDS = V_ONE | V_BENCH,
-    V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE /* the argument is a model */
+    V_PLAN = CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_GROUP | CLI_PLAN_DIFF | CLI_PLAN_FILES,
+    V_RUN = CLI_RUN | CLI_RUN_FILE | CLI_RUN_GROUP,
+    V_VERIFY = CLI_FORMS_END, V_INSPECT = CLI_FORMS_END << 1, V_TOKENIZE = CLI_FORMS_END << 2, V_SCORE = CLI_FORMS_END << 3,
+    V_PACK = CLI_FORMS_END << 4, V_SYNTH = CLI_FORMS_END << 5, V_BENCH = CLI_FORMS_END << 6, V_PROTOCOL = CLI_FORMS_END << 7,
+    V_CALIBRATE = CLI_FORMS_END << 8,
+    V_COMPILE = CLI_PLAN | CLI_PLAN_GROUP | CLI_PLAN_DIFF | CLI_RUN | CLI_RUN_GROUP, /* what compiles here */
+    V_ALONE = CLI_PLAN | CLI_PLAN_DIFF | CLI_RUN,                                    /* one model at a time */
+    V_ONE = V_COMPILE | V_SCORE | V_PROTOCOL, /* one plan: one value for each bound */
+    V_LONE = V_ALONE | V_SCORE | V_PROTOCOL,
+    V_BOUNDS = V_PLAN | V_RUN | V_SCORE | V_PROTOCOL | V_BENCH,
+    V_SINGLE = V_SCORE | V_PROTOCOL | V_INSPECT | V_TOKENIZE, /* the only argument is a model */
+    V_MODEL = V_BOUNDS | V_INSPECT | V_TOKENIZE               /* the argument is a model */
 };
 
 typedef enum opt_kind {
@@ -38,11 +41,11 @@ typedef struct opt_row {
 #define F(name) offsetof(cli_options, name)
 
 static const opt_row rows[] = {
-    {"-m", "--model", NULL, O_STR, V_ONE | V_INSPECT | V_TOKENIZE | V_VERIFY, F(model), "LLAMA_ARG_MODEL", "FILE",
-     "model file (or the first argument; none: the built-in model)"},
+    {"-m", "--model", NULL, O_STR, CLI_PLAN | CLI_PLAN_ONNX | CLI_RUN | CLI_RUN_FILE | V_SINGLE | V_VERIFY, F(model),
+     "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
     {"-c", "--ctx-size", NULL, O_U32, V_ONE, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
      "context: input and output together (default, and 0: at most 4096)"},
-    {"-n", "--n-predict", "--predict", O_OUTPUT, V_ONE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
+    {"-n", "--n-predict", "--predict", O_OUTPUT, V_ONE | CLI_RUN_FILE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
      "output tokens, at least 1 (default: at most 512; -1: half the context)"},
     {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R",
      "rows of a prefill chunk (default, and 0: 512)"},
@@ -52,39 +55,39 @@ static const opt_row rows[] = {
      "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_STR, V_ONE, F(type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE",
      "f32, f16, bf16 or q8_0 (default f16)"},
-    {NULL, "--memory-budget", NULL, O_SIZE, V_BOUNDS, F(memory_budget), NULL, "SIZE",
+    {NULL, "--memory-budget", NULL, O_SIZE, V_ONE | V_BENCH, F(memory_budget), NULL, "SIZE",
      "largest chunk (powers of two) whose M_max fits; 900M, 2G, bytes"},
-    {NULL, "--budget-ctx", NULL, O_U32, V_ONE, F(budget_ctx), NULL, "MIN",
+    {NULL, "--budget-ctx", NULL, O_U32, V_LONE, F(budget_ctx), NULL, "MIN",
      "with a budget that the context exceeds: the largest one from MIN tokens on that fits"},
-    {NULL, "--ctx-steps", NULL, O_STR, V_PLAN | V_RUN, F(ctx_steps), NULL, "C[:R],..",
+    {NULL, "--ctx-steps", NULL, O_STR, V_COMPILE, F(ctx_steps), NULL, "C[:R],..",
      "instead of -c: contexts, smallest first, each with its chunk; a run moves on when one is full"},
-    {NULL, "--cost-profile", NULL, O_STR, V_PLAN | V_RUN, F(cost_profile), NULL, "FILE",
+    {NULL, "--cost-profile", NULL, O_STR, V_COMPILE, F(cost_profile), NULL, "FILE",
      "schedule by what calibrate measured, not by the built-in profile"},
-    {NULL, "--logits", NULL, O_STR, V_PLAN | V_RUN, F(logits), NULL, "WHICH", "last (default) or all"},
+    {NULL, "--logits", NULL, O_STR, V_COMPILE, F(logits), NULL, "WHICH", "last (default) or all"},
     {"-p", "--prompt", NULL, O_TEXT, V_RUN, F(prompt), NULL, "TEXT", "the prompt; with a chat template, the user's message"},
     {"-p", "--prompt", NULL, O_TEXT, V_TOKENIZE, F(prompt), NULL, "TEXT", "the text"},
-    {"-f", "--file", NULL, O_STR, V_RUN | V_SCORE, F(prompt_file), NULL, "FILE",
+    {"-f", "--file", NULL, O_STR, CLI_RUN | CLI_RUN_FILE | V_SCORE, F(prompt_file), NULL, "FILE",
      "read the text from a file or pipe (-: standard input), without a newline at its end"},
     {"-f", "--file", NULL, O_STR, V_TOKENIZE, F(prompt_file), NULL, "FILE",
      "read the text from a file or pipe (-: standard input), as it stands"},
     {"-sys", "--system-prompt", NULL, O_TEXT, V_RUN, F(system), NULL, "TEXT", "system message of a chat"},
     {NULL, "--chat-template", NULL, O_STR, V_RUN, F(chat_template), "LLAMA_ARG_CHAT_TEMPLATE", "NAME",
      "chatml, llama2, llama3, mistral, gemma or phi3, instead of the file's own"},
-    {"-cnv", "--conversation", NULL, O_ON, V_RUN, F(conversation), NULL, NULL,
+    {"-cnv", "--conversation", NULL, O_ON, CLI_RUN | CLI_RUN_FILE, F(conversation), NULL, NULL,
      "chat in the terminal (default when there is no prompt)"},
     {"-no-cnv", "--no-conversation", NULL, O_OFF, V_RUN, F(conversation), NULL, NULL,
      "complete the prompt as it stands, without a chat template"},
     {"-st", "--single-turn", NULL, O_FLAG, V_RUN, F(single_turn), NULL, NULL, "one turn, then end"},
-    {NULL, "--plan", NULL, O_STR, V_RUN, F(plan_file), NULL, "FILE", "run a plan made earlier; it is verified first"},
+    {NULL, "--plan", NULL, O_STR, CLI_RUN_FILE, F(plan_file), NULL, "FILE", "run a plan made earlier; it is verified first"},
     {NULL, "--seal", NULL, O_STR, V_RUN | V_BENCH | V_SCORE, F(seal), NULL, "HOW",
      "on (default), kill (an attempt to get memory ends the process) or off (M_max is not enforced)"},
     {NULL, "--alloc", NULL, O_STR, V_RUN | V_BENCH, F(alloc), NULL, "HOW",
      "planned (default) or dynamic (one malloc and free per tensor, for comparison)"},
-    {NULL, "--emit", NULL, O_STR, V_PLAN, F(emit), NULL, "FORMAT",
+    {NULL, "--emit", NULL, O_STR, CLI_PLAN, F(emit), NULL, "FORMAT",
      "a file that runs the plan with M_max as its limit: systemd, docker, kubernetes or nomad"},
-    {"-f", "--file", NULL, O_STR, V_PLAN, F(prompt_file), NULL, "FILE",
+    {"-f", "--file", NULL, O_STR, CLI_PLAN, F(prompt_file), NULL, "FILE",
      "of --emit: the prompt that the command reads (default /etc/dctms/prompt.txt)"},
-    {NULL, "--mlock", NULL, O_FLAG, V_PLAN, F(mlock), "LLAMA_ARG_MLOCK", NULL, "of --emit: the command pins its memory"},
+    {NULL, "--mlock", NULL, O_FLAG, CLI_PLAN, F(mlock), "LLAMA_ARG_MLOCK", NULL, "of --emit: the command pins its memory"},
     {NULL, "--mlock", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE | V_PROTOCOL, F(mlock), "LLAMA_ARG_MLOCK", NULL,
      "pin the memory; failing is fatal"},
     {NULL, "--force", NULL, O_FLAG, V_RUN | V_BENCH | V_SCORE | V_PROTOCOL, F(force), NULL, NULL,
@@ -107,7 +110,7 @@ static const opt_row rows[] = {
      "parse special tokens in the text and add those the model wants"},
     {NULL, "--ids", NULL, O_FLAG, V_TOKENIZE, F(ids), NULL, NULL, "ids on one line, nothing else"},
     {"-q", "--quiet", NULL, O_FLAG, V_RUN, F(quiet), NULL, NULL, "the answer only"},
-    {"-o", "--output", NULL, O_STR, V_PLAN, F(output), NULL, "FILE", "write the plan here, for run --plan and verify"},
+    {"-o", "--output", NULL, O_STR, CLI_PLAN, F(output), NULL, "FILE", "write the plan here, for run --plan and verify"},
     {"-o", "--output", NULL, O_STR, V_CALIBRATE, F(output), NULL, "FILE",
      "write the profile here (default: dctms/cost-profile in XDG_CACHE_HOME or ~/.cache)"},
     {"-o", "--output", NULL, O_STR, V_SYNTH, F(output), NULL, "PATH",
@@ -115,23 +118,26 @@ static const opt_row rows[] = {
     {"-o", "--output", NULL, O_STR, V_PACK, F(output), NULL, "FILE", "write the problem here, with an offset for each item"},
     {"-o", "--output", NULL, O_STR, V_BENCH, F(bench_format), NULL, "FORMAT", "md (default), csv, json or jsonl"},
     {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
-    {NULL, "--text", NULL, O_FLAG, V_PLAN, F(text), NULL, NULL, "the whole plan: items, values, steps, certificate"},
-    {NULL, "--paper", NULL, O_FLAG, V_PLAN, F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
-    {NULL, "--svg", NULL, O_STR, V_PLAN | V_PACK, F(svg), NULL, "FILE", "draw the arena"},
-    {NULL, "--exclusive", NULL, O_FLAG, V_PLAN | V_RUN, F(exclusive), NULL, NULL,
+    {NULL, "--text", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_ONNX, F(text), NULL, NULL,
+     "the whole plan: items, values, steps, certificate"},
+    {NULL, "--paper", NULL, O_FLAG, CLI_PLAN, F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
+    {NULL, "--svg", NULL, O_STR, CLI_PLAN | CLI_PLAN_ONNX | V_PACK, F(svg), NULL, "FILE", "draw the arena"},
+    {NULL, "--exclusive", NULL, O_FLAG, CLI_PLAN_GROUP | CLI_RUN_GROUP, F(exclusive), NULL, NULL,
      "several models, of which one runs at a time: their intermediates share bytes"},
-    {NULL, "--concurrent", NULL, O_FLAG, V_PLAN | V_RUN, F(concurrent), NULL, NULL,
+    {NULL, "--concurrent", NULL, O_FLAG, CLI_PLAN_GROUP | CLI_RUN_GROUP, F(concurrent), NULL, NULL,
      "several models, any of which may run at any time"},
-    {NULL, "--html", NULL, O_STR, V_PLAN, F(html), NULL, "FILE", "the plan as one page for a browser, which needs nothing else"},
-    {NULL, "--diff", NULL, O_FLAG, V_PLAN, F(diff), NULL, NULL, "what differs between two plans, A and B: plan files or models"},
-    {NULL, "--concurrency", NULL, O_FLAG, V_PLAN, F(concurrency), NULL, NULL, "which operations may run at the same time"},
-    {NULL, "--dim", NULL, O_LIST, V_PLAN, F(dims), NULL, "NAME=N",
+    {NULL, "--html", NULL, O_STR, CLI_PLAN, F(html), NULL, "FILE",
+     "the plan as one page for a browser, which needs nothing else"},
+    {NULL, "--diff", NULL, O_FLAG, CLI_PLAN_DIFF | CLI_PLAN_FILES, F(diff), NULL, NULL,
+     "what differs between two plans, A and B: plan files or models"},
+    {NULL, "--concurrency", NULL, O_FLAG, CLI_PLAN, F(concurrency), NULL, NULL, "which operations may run at the same time"},
+    {NULL, "--dim", NULL, O_LIST, CLI_PLAN_ONNX, F(dims), NULL, "NAME=N",
      "of an ONNX file: the size of a dimension that it leaves open; may be repeated"},
-    {NULL, "--input", NULL, O_LIST, V_PLAN, F(inputs), NULL, "NAME=SHAPE",
+    {NULL, "--input", NULL, O_LIST, CLI_PLAN_ONNX, F(inputs), NULL, "NAME=SHAPE",
      "of an ONNX file: the shape of an input, 1x3x224x224; may be repeated"},
-    {NULL, "--value", NULL, O_LIST, V_PLAN, F(values), NULL, "NAME=N",
+    {NULL, "--value", NULL, O_LIST, CLI_PLAN_ONNX, F(values), NULL, "NAME=N",
      "of an ONNX file: what is in an input, where that decides which branch is taken; may be repeated"},
-    {NULL, "--phase", NULL, O_STR, V_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
+    {NULL, "--phase", NULL, O_STR, CLI_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",
      "score token ids (decimal, separated by spaces) instead of a text"},
@@ -143,7 +149,8 @@ static const opt_row rows[] = {
      "fail unless it fits: every pool, or the named one; may be repeated"},
     {NULL, "--minimize", NULL, O_FLAG, V_PACK, F(minimize), NULL, NULL, "the least height, whatever the capacity"},
     {NULL, "--seconds", NULL, O_F32, V_PACK, F(seconds), NULL, "S", "end the search after S seconds with the best so far"},
-    {NULL, "--nodes", NULL, O_U64, V_PACK | V_PLAN, F(nodes), NULL, "N", "budget of the exact search"},
+    {NULL, "--nodes", NULL, O_U64, V_PACK | CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_GROUP | CLI_PLAN_DIFF, F(nodes), NULL,
+     "N", "budget of the exact search"},
     /* Of bench: what llama-bench takes. "N,.." is numbers and ranges, 1,2 or 1-4 or 256-1024+256 or 1-8*2, and the flag may be
        repeated. */
     {"-m", "--model", NULL, O_LIST, V_BENCH, F(bench_model), "LLAMA_ARG_MODEL", "FILE",
@@ -188,6 +195,8 @@ static const opt_row rows[] = {
      "keep records, tables and charts here; a run that was cut off goes on from them"},
 };
 
+_Static_assert(sizeof rows / sizeof *rows <= 8 * sizeof(((cli_options *)NULL)->given), "a bit for each row");
+
 static const struct {
     const char *name, *args, *help;
     int bit;
@@ -223,67 +232,7 @@ static const opt_row *find_row(const char *arg, int bit) {
     return NULL;
 }
 
-/* ---- values ---- */
-
-static bool parse_i64(const char *text, int64_t low, int64_t high, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || v < low || v > high) return false;
-    *out = v;
-    return true;
-}
-
-static bool parse_u64(const char *text, uint64_t *out) {
-    char *end;
-    errno = 0;
-    if (text[0] < '0' || text[0] > '9') return false;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0') return false;
-    *out = v;
-    return true;
-}
-
-/* 900M, 1.5G, 1024K, 123456; units are powers of 1024, an "iB" or "B" behind them is allowed. */
-bool cli_parse_size(const char *text, uint64_t *out) {
-    char *end;
-    if (text[0] < '0' || text[0] > '9') return false;
-    errno = 0;
-    double v = strtod(text, &end);
-    double unit = 1;
-    switch (*end) {
-    case 'K': case 'k': unit = 1024.0; end++; break;
-    case 'M': case 'm': unit = 1024.0 * 1024; end++; break;
-    case 'G': case 'g': unit = 1024.0 * 1024 * 1024; end++; break;
-    default: return parse_u64(text, out);
-    }
-    if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0 || strcmp(end, "ib") == 0) end += strlen(end);
-    if (*end != '\0' || errno != 0 || !(v * unit < 0x1p63)) return false;
-    *out = (uint64_t)(v * unit);
-    return true;
-}
-
-static bool parse_f32(const char *text, float *out) {
-    char *end;
-    float v = strtof(text, &end);
-    if (end == text || *end != '\0' || !isfinite(v)) return false;
-    *out = v;
-    return true;
-}
-
-/* "15043+1", "15043-0.5", "15043-inf" */
-static bool parse_bias(const char *text, dctms_logit_bias *out) {
-    char *end;
-    errno = 0;
-    unsigned long id = strtoul(text, &end, 10);
-    if (errno != 0 || end == text || id > UINT32_MAX || (*end != '+' && *end != '-')) return false;
-    char *last;
-    float bias = strtof(end, &last);
-    if (last == end || *last != '\0' || isnan(bias)) return false;
-    out->token = (dctms_token)id;
-    out->bias = bias;
-    return true;
-}
+/* ---- storing ---- */
 
 /* What a variable said is forgotten when a flag speaks. */
 static bool append(cli_list *list, const char *value) {
@@ -292,6 +241,13 @@ static bool append(cli_list *list, const char *value) {
     list->text[list->n++] = value;
     return true;
 }
+
+static void note_given(cli_options *o, const opt_row *row) {
+    size_t i = (size_t)(row - rows);
+    o->given[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static bool is_given(const cli_options *o, size_t i) { return (o->given[i / 64] >> i % 64 & 1) != 0; }
 
 /* Stores the value of one flag; false when it is not of the kind the row wants. */
 static bool store(const opt_row *row, const char *value, cli_options *o) {
@@ -308,33 +264,33 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     case O_TEXT: *(const char **)field = value; return true;
     case O_LIST: return append(field, value);
     case O_U32:
-        if (!parse_i64(value, 0, INT32_MAX, &i)) return false;
+        if (!cli_parse_i64(value, 0, INT32_MAX, &i)) return false;
         *(uint32_t *)field = (uint32_t)i;
         return true;
     case O_I32:
-        if (!parse_i64(value, INT32_MIN, INT32_MAX, &i)) return false;
+        if (!cli_parse_i64(value, INT32_MIN, INT32_MAX, &i)) return false;
         *(int32_t *)field = (int32_t)i;
         return true;
     case O_OUTPUT:
-        if (!parse_i64(value, -1, INT32_MAX, &i) || i == 0) return false;
+        if (!cli_parse_i64(value, -1, INT32_MAX, &i) || i == 0) return false;
         *(int32_t *)field = (int32_t)i;
         return true;
-    case O_U64: return parse_u64(value, field);
+    case O_U64: return cli_parse_u64(value, field);
     case O_SEED:
-        if (strcmp(value, "-1") != 0) return parse_u64(value, field);
+        if (strcmp(value, "-1") != 0) return cli_parse_u64(value, field);
         *(uint64_t *)field = dct_hash_mix(dct_os_now_ns() ^ (uint64_t)getpid()) >> 32;
         return true;
     case O_SIZE: /* 0 says "none" where it is used: room for nothing is asked for as room for a byte is, and does as little */
         if (!cli_parse_size(value, field)) return false;
         if (*(uint64_t *)field == 0) *(uint64_t *)field = 1;
         return true;
-    case O_F32: return parse_f32(value, field);
+    case O_F32: return cli_parse_f32(value, field);
     case O_STOP:
         if (o->n_stop == CLI_MAX_STOP || *value == '\0') return false;
         o->stop[o->n_stop++] = value;
         return true;
     case O_BIAS:
-        if (o->n_bias == CLI_MAX_BIAS || !parse_bias(value, &o->bias[o->n_bias])) return false;
+        if (o->n_bias == CLI_MAX_BIAS || !cli_parse_bias(value, &o->bias[o->n_bias])) return false;
         o->n_bias++;
         return true;
     }
@@ -389,6 +345,97 @@ static dct_status read_environment(int bit, cli_options *o) {
     return DCT_OK;
 }
 
+/* ---- which flags go together ---- */
+
+/* What is said of a flag that the form has not: "... does not go with". */
+static const struct {
+    cli_form form;
+    const char *name;
+} forms[] = {
+    {CLI_PLAN, "a model that is no ONNX file"},
+    {CLI_PLAN_ONNX, "an ONNX file, which has no bounds: --dim, --input, --value, --nodes, --json, --text and --svg do"},
+    {CLI_PLAN_GROUP, "several models: they are shown as a table or with --json; plan one for the rest"},
+    {CLI_PLAN_DIFF, "--diff, which takes --json and bounds"},
+    {CLI_PLAN_FILES, "--diff of two plan files, which have their bounds; --json does"},
+    {CLI_RUN_FILE, "--plan: its bounds are those of the file"},
+    {CLI_RUN_GROUP, "several models, which are planned here and answer one prompt each (-p)"},
+};
+
+/* Flags of which at most one may be given. */
+static const struct {
+    int forms;
+    const char *names[6];
+} alternatives[] = {
+    {CLI_PLAN, {"--json", "--text", "--paper", "--concurrency", "--emit"}},
+    {V_RUN | V_TOKENIZE, {"--prompt", "--file"}},
+    {V_SCORE, {"--file", "--ids-file"}},
+    {V_RUN, {"--no-conversation", "--system-prompt"}},
+    {V_RUN, {"--no-conversation", "--chat-template"}},
+};
+
+/* Flags that say something about another. */
+static const struct {
+    int forms;
+    const char *name, *needed;
+} companions[] = {
+    {CLI_PLAN, "--phase", "--svg"},
+    {CLI_PLAN, "--file", "--emit"},
+    {CLI_PLAN, "--mlock", "--emit"},
+};
+
+bool cli_is_given(const cli_options *o, const char *long_name) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (is_given(o, i) && strcmp(rows[i].long_name, long_name) == 0) return true;
+    return false;
+}
+
+/* Whether at most one of these names was given. */
+static bool is_one(const cli_options *o, const char *const *names) {
+    const char *first = NULL;
+    for (; *names != NULL; names++) {
+        if (!cli_is_given(o, *names)) continue;
+        if (first != NULL) {
+            cli_usage("%s does not go with %s", *names, first);
+            return false;
+        }
+        first = *names;
+    }
+    return true;
+}
+
+static bool check_together(const cli_options *o, int form) {
+    for (size_t i = 0; i < sizeof alternatives / sizeof *alternatives; i++)
+        if ((alternatives[i].forms & form) != 0 && !is_one(o, alternatives[i].names)) return false;
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        const char *name = companions[i].name, *needed = companions[i].needed;
+        if ((companions[i].forms & form) == 0 || !cli_is_given(o, name) || cli_is_given(o, needed)) continue;
+        cli_usage("%s says something about %s, which is not given", name, needed);
+        return false;
+    }
+    return true;
+}
+
+bool cli_check_form(const cli_options *o, cli_form form) {
+    const char *what = o->verb;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].form == form) what = forms[i].name;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!is_given(o, i) || (rows[i].verbs & (int)form) != 0) continue;
+        cli_usage("%s does not go with %s", rows[i].long_name, what);
+        return false;
+    }
+    return check_together(o, (int)form);
+}
+
+/* Arguments beat the variable that names a model; and one model is all that some verbs take. */
+static dct_status take_arguments(int bit, cli_options *o) {
+    bool named = cli_is_given(o, "--model");
+    uint32_t before = bit == V_VERIFY ? 1 : 0; /* arguments before the model */
+    if (!named && o->n_args > before) o->model = NULL;
+    if ((bit & V_SINGLE) == 0 || o->n_args <= (named ? 0u : 1u)) return DCT_OK;
+    return cli_usage("%s takes one model: '%s' is one too many", o->verb, o->args[o->n_args - 1]);
+}
+
 dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
     set_defaults(o);
     *help = false;
@@ -437,8 +484,11 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
             if (value == NULL) return cli_usage("%s needs a value", arg);
         }
         if (!store(row, value, o)) return refuse(row, value, o);
+        note_given(o, row);
     }
-    return DCT_OK;
+    bool is_one_form = bit >= CLI_FORMS_END; /* the other verbs find out which it is */
+    if (is_one_form && !cli_check_form(o, (cli_form)bit)) return DCT_USAGE;
+    return take_arguments(bit, o);
 }
 
 /* Columns of the terminal that is standard output; 0: it is none, and nothing is broken into lines. */

@@ -14,13 +14,6 @@ static int print_plan(const dctms_plan *plan, const dctms_model *model, const cl
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
 
-/* What is printed instead of the plan is the only thing that is printed. */
-static bool check_concurrency(const cli_options *o) {
-    if (!o->concurrency || (!o->json && !o->text && !o->paper && o->emit == NULL)) return true;
-    cli_usage("--concurrency prints instead of the plan: without --json, --text, --paper and --emit");
-    return false;
-}
-
 /* The phase that --svg draws. */
 static bool parse_phase(const cli_options *o, dctms_plan_format *drawn) {
     bool decode = o->phase != NULL && strcmp(o->phase, "decode") == 0;
@@ -48,7 +41,7 @@ int cli_plan(const cli_options *o) {
     if (cli_is_group(o)) return cli_plan_group(o);
     if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model after -m, or several without");
     if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
-    if (o->dims.n + o->inputs.n + o->values.n > 0) return cli_usage("--dim, --input and --value are for ONNX files");
+    if (!cli_check_form(o, CLI_PLAN)) return DCT_USAGE;
     dctms_plan_params params;
     dctms_plan_format drawn;
     cli_paths paths = {{cli_model_path(o)}, {NULL}};
@@ -57,7 +50,7 @@ int cli_plan(const cli_options *o) {
     cli_add_path(paths.out, o->svg);
     cli_add_path(paths.out, o->html);
     if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
-    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o) || !check_concurrency(o)) return DCT_USAGE;
+    if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan;

@@ -96,7 +96,6 @@ static bool parse_counts(const cli_options *o) {
     if (o->repetitions < 1 || o->repetitions > most_repetitions) cli_usage("-r: 1 to %u", most_repetitions);
     else if (o->n_runs < 1 || o->n_runs > most_runs) cli_usage("--runs: 1 to %u", most_runs);
     else if (o->n_prompts < 1 || o->n_prompts > most_prompts) cli_usage("--prompts: 1 to %u", most_prompts);
-    else if (o->n_args > (o->model == NULL ? 1u : 0u)) cli_usage("protocol takes one model");
     else return true;
     return false;
 }
@@ -106,18 +105,26 @@ static bool check_peer(const protocol_request *r) {
     bool wanted = false;
     for (uint32_t i = 0; i < r->n_systems; i++) wanted = wanted || r->systems[i] == DCT_LLAMA_CPP;
     const char *program = r->options->llama_bench;
-    if (!wanted) return true;
-    if (program == NULL) cli_usage("the system llama.cpp needs its llama-bench: --llama-bench FILE");
+    if (!wanted && program == NULL) return true;
+    if (!wanted) cli_usage("--llama-bench: the system llama.cpp is not among those of --systems");
+    else if (program == NULL) cli_usage("the system llama.cpp needs its llama-bench: --llama-bench FILE");
     else if (access(program, X_OK) != 0) cli_usage("--llama-bench %.400s: %s", program, strerror(errno));
     else return true;
     return false;
+}
+
+static bool check_stress_memory(const protocol_request *r) {
+    bool wanted = r->options->stress_memory == 0;
+    for (uint32_t i = 0; i < r->n_stresses; i++) wanted = wanted || r->stresses[i] == DCT_STRESS_MEMORY;
+    if (!wanted) cli_usage("--stress-memory says something about --stress memory, which is not given");
+    return wanted;
 }
 
 static bool parse(const cli_options *o, protocol_request *r) {
     *r = (protocol_request){.options = o, .bounds = *o, .calls = {-1}, .rss = {-1}};
     if (r->bounds.n_predict == 0) r->bounds.n_predict = DEFAULT_OUTPUT;
     if (r->bounds.ctx_size == 0) r->bounds.ctx_size = DEFAULT_CTX;
-    return parse_counts(o) && parse_lists(r) && check_peer(r);
+    return parse_counts(o) && parse_lists(r) && check_peer(r) && check_stress_memory(r);
 }
 
 /* ---- children ---- */

@@ -410,7 +410,10 @@ static int choose_template(dctms_session *session, const cli_options *o, bool in
     dctms_error err;
     if (o->conversation == CLI_OFF) return 0;
     bool must_chat = interactive || o->conversation == CLI_ON;
-    if (o->chat_template == NULL && !must_chat && dctms_session_file_template(session) == DCTMS_TEMPLATE_NONE) return 0;
+    bool has_none = o->chat_template == NULL && dctms_session_file_template(session) == DCTMS_TEMPLATE_NONE;
+    if (has_none && !must_chat && o->system != NULL)
+        return cli_usage("--system-prompt is a chat's, and the file has no chat template: name one with --chat-template");
+    if (has_none && !must_chat) return 0;
     *templated = dctms_session_set_chat_template(session, o->chat_template != NULL ? o->chat_template : "", &err) == DCTMS_OK;
     return *templated ? 0 : cli_usage("%s with --chat-template, or complete a prompt as it stands with -no-cnv", err.message);
 }
@@ -469,17 +472,6 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     return exit_code(code);
 }
 
-/* A plan made earlier has its bounds; a flag that says otherwise would be ignored. -n may ask for less than M. */
-static bool plan_file_is_alone(const cli_options *o) {
-    bool other = o->ctx_size != 0 || o->ubatch != 0 || o->threads != 0 || o->type_k != NULL || o->type_v != NULL ||
-                 o->memory_budget != 0 || o->budget_ctx != 0 || o->ctx_steps != NULL || o->logits != NULL ||
-                 o->cost_profile != NULL;
-    if (o->plan_file == NULL || !other) return true;
-    cli_usage("--plan has its bounds: -c, --ctx-steps, -ub, -t, -ctk, -ctv, --logits, --memory-budget, --budget-ctx and "
-              "--cost-profile belong to `dctms plan`");
-    return false;
-}
-
 /* Several models: all are opened, then the process is sealed, then each answers. */
 static int run_each(const cli_options *o) {
     dctms_session *sessions[CLI_MAX_ARGS] = {NULL};
@@ -487,7 +479,7 @@ static int run_each(const cli_options *o) {
     cli_modes modes;
     for (uint32_t i = 1; i < o->n_args; i++) /* `ollama run NAME PROMPT` */
         if (!dct_os_exists(o->args[i])) return cli_usage("%.200s: no such file; a prompt is given with -p", o->args[i]);
-    if (o->prompt == NULL || o->conversation == CLI_ON) return cli_usage("several models answer one prompt: give it with -p");
+    if (o->prompt == NULL) return cli_usage("several models answer one prompt: give it with -p");
     if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
     int code = cli_open_group(o, &modes.session, sessions);
     for (uint32_t i = 0; code == 0 && i < o->n_args; i++) code = choose_template(sessions[i], o, false, &templated[i]);
@@ -505,11 +497,11 @@ static int run_each(const cli_options *o) {
 }
 
 int cli_run(const cli_options *o) {
-    if (!plan_file_is_alone(o) || !sampling_makes_sense(o)) return DCT_USAGE;
-    if (o->prompt != NULL && o->prompt_file != NULL) return cli_usage("one prompt: -p TEXT or -f FILE");
+    if (!sampling_makes_sense(o)) return DCT_USAGE;
     if (cli_is_group(o)) return run_each(o);
     if (o->n_args > (o->model == NULL ? 1u : 0u))
         return cli_usage("run takes one model after -m; quote the prompt and give it with -p");
+    if (!cli_check_form(o, o->plan_file != NULL ? CLI_RUN_FILE : CLI_RUN)) return DCT_USAGE;
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
     if (interactive && o->conversation == CLI_OFF) return cli_usage("-no-cnv completes a prompt: give it with -p or -f");
     if (interactive && o->json) return cli_usage("--json shows one answer: give a prompt with -p or -f");

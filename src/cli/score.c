@@ -301,7 +301,6 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
 
 int cli_score(const cli_options *o) {
     if ((o->prompt_file == NULL) == (o->ids_file == NULL)) return cli_usage("score needs a text: -f FILE, or --ids-file FILE");
-    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("score takes one model");
     cli_paths paths = {{cli_model_path(o)}, {o->save_logits}};
     cli_add_path(paths.in, o->prompt_file);
     cli_add_path(paths.in, o->ids_file);
