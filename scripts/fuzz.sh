@@ -4,13 +4,16 @@ set -eu
 build=$1
 seconds=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
-# Seeds: headers of the built-in models without their data, and a plan of one.
+# Seeds: headers of the built-in models without their data; plans of one, of one context and of several.
 make_seeds() {
     mkdir -p "$build/seeds/fuzz_gguf" "$build/seeds/fuzz_plan"
     for model in "$root"/models/tiny-vl/*.gguf; do
         head -c 49152 "$model" >"$build/seeds/fuzz_gguf/$(basename "$model")"
     done
-    "$build/dctms" plan -m "$root/models/tiny-vl/tiny-draft-f16.gguf" -c 64 -n 16 -t 2 -o "$build/seeds/fuzz_plan/tiny.plan" >/dev/null
+    for steps in 64 32:16,64:8 16:32,32:16,64:8; do
+        "$build/dctms" plan -m "$root/models/tiny-vl/tiny-draft-f16.gguf" --ctx-steps "$steps" -n 16 -t 2 \
+            -o "$build/seeds/fuzz_plan/tiny-${steps//:/x}.plan" >/dev/null
+    done
 }
 make_seeds
 run_one() {

@@ -96,7 +96,7 @@ static const command_case cases[] = {
     {"plan $M $Wplain.gguf --concurrent -c 256 -n 16 --json", "", 0, NULL, "\"mode\": \"concurrent\""},
     {"plan $M $M --exclusive -c 256 -n 16 --memory-budget 1M", "", 3, "dctms: needs ", NULL},
     {"run $M $M --exclusive -c 256 -n 16 -p x --memory-budget 1M", "", 3, "dctms: needs ", NULL},
-    {"run $M $M --exclusive -c 256 -n 16 -p x -f $Wfew.txt", "", 1, "dctms: one prompt: -p TEXT or -f FILE", NULL},
+    {"run $M $M --exclusive -c 256 -n 16 -p x -f $Wfew.txt", "", 1, "dctms: --file does not go with several models", NULL},
     {"plan $M $M -c 256", "", 1, "dctms: several models: say --exclusive", NULL},
     {"plan $M $M -c 256 --exclusive --concurrent", "", 1, "dctms: several models: say --exclusive", NULL},
     {"plan $M --exclusive", "", 1, "dctms: --exclusive and --concurrent are about several models", NULL},

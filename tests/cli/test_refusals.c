@@ -194,9 +194,9 @@ static void memory_below_m_max_is_refused(void **state) {
 
 static const char planned_run[] = "run $Wnan.gguf --plan $Wplan -p hi";
 
-static void make_plan(const char *model) {
+static void make_plan(const char *model, const char *bounds) {
     char line[256];
-    snprintf(line, sizeof line, "plan %s -c 256 -n 4 -t 2 -ub 1 -o $Wplan", model);
+    snprintf(line, sizeof line, "plan %s %s -n 4 -t 2 -o $Wplan", model, bounds);
     child c = start(line);
     expect_code(&c, line, 0);
     drop(&c);
@@ -211,10 +211,9 @@ static void spoil_plan(const char *plan, size_t n, size_t at, char to) {
     free(bytes);
 }
 
-static void plans_that_do_not_fit_the_model_are_refused(void **state) {
-    (void)state;
+static void spoil_plan_of(const char *bounds) {
     size_t n;
-    make_plan("$Wnan.gguf");
+    make_plan("$Wnan.gguf", bounds);
     expect_start(planned_run);
     char *plan = read_whole(WORK "plan", &n);
     spoil_plan(plan, n, 8, 99);
@@ -228,9 +227,21 @@ static void plans_that_do_not_fit_the_model_are_refused(void **state) {
         spoil_plan(plan, cuts[i], SIZE_MAX, 0);
         expect_refusal(planned_run, 2, WORK "plan: ");
         expect_refusal("verify $Wplan", 2, WORK "plan: ");
+        expect_refusal("plan --diff $Wplan $Wplan", 2, cuts[i] < 8 ? ": " : WORK "plan: ");
+    }
+    for (size_t at = 16; at < n; at += n / 24) {
+        spoil_plan(plan, n, at, (char)~plan[at]);
+        expect_refusal(planned_run, 2, WORK "plan: plan file: ");
+        expect_refusal("verify $Wplan", 2, WORK "plan: plan file: ");
     }
     free(plan);
-    make_plan("$Wother.gguf"); /* of the same shape; its header differs in one letter */
+}
+
+static void plans_that_do_not_fit_the_model_are_refused(void **state) {
+    (void)state;
+    spoil_plan_of("-c 256 -ub 1");
+    spoil_plan_of("--ctx-steps 64:4,128:2,256:1");
+    make_plan("$Wother.gguf", "-c 256 -ub 1"); /* of the same shape; its header differs in one letter */
     expect_refusal(planned_run, 2, "the plan was made for another model");
     expect_refusal("verify $Wplan $Wnan.gguf", 2, "MODEL_MISMATCH");
 }
