@@ -232,7 +232,10 @@ uint64_t cli_heap_calls(void);
 void cli_explain_stops(void);
 int cli_seal(const cli_modes *modes, bool *enforced);
 
-/* Draws a progress line on stderr when it is a terminal, which the next note replaces: a `progress` callback of the library. */
+/* Whether stderr is a terminal on which a line can be drawn over. */
+bool cli_can_draw(void);
+
+/* Draws a progress line on stderr where that can be, which the next note replaces: a `progress` callback of the library. */
 void cli_progress(void *label, uint64_t done, uint64_t total);
 
 /* ---- processes (child.c) ---- */

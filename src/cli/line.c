@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -179,8 +178,7 @@ static void show_whole(const editor *e) {
 }
 
 static bool open_terminal(struct termios *was) {
-    const char *name = getenv("TERM");
-    if (!isatty(0) || !isatty(2) || name == NULL || strcmp(name, "dumb") == 0 || tcgetattr(0, was) != 0) return false;
+    if (!isatty(0) || !cli_can_draw() || tcgetattr(0, was) != 0) return false;
     struct termios raw = *was;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
     raw.c_cc[VMIN] = 1;

@@ -1,6 +1,7 @@
 /* Output and input of the command, through fixed buffers and write(2). */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -218,11 +219,16 @@ void cli_drop_newline(const char *text, size_t *n) {
     if (*n > 0 && text[*n - 1] == '\n') --*n;
 }
 
+bool cli_can_draw(void) {
+    const char *terminal = getenv("TERM");
+    return isatty(2) && terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
 void cli_progress(void *label, uint64_t done, uint64_t total) {
-    static int is_terminal = -1;
+    static int can_draw = -1;
     static unsigned last = 101;
-    if (is_terminal < 0) is_terminal = isatty(2);
-    if (!is_terminal || total == 0) return;
+    if (can_draw < 0) can_draw = cli_can_draw();
+    if (!can_draw || total == 0) return;
     unsigned percent = (unsigned)((double)done / (double)total * 100);
     if (percent == last) return;
     cli_note("%s %3u %%", (const char *)label, percent);

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+static const char *terminal = "xterm";
 static int kept = -1; /* the terminal's own end: what it was given stays when the command has ended */
 
 /* A process whose `in` and `err` are the terminal's other end; what it prints goes there too, or to a pipe. */
@@ -27,7 +28,7 @@ static child start_at(const char *line, bool prints_there) {
         dup2(slave, 0);
         dup2(prints_there ? slave : out[1], 1);
         dup2(slave, 2);
-        setenv("TERM", "xterm", 1);
+        setenv("TERM", terminal, 1);
         execv(COMMAND, argv);
         _exit(99);
     }
@@ -41,6 +42,14 @@ static child start_at_terminal(const char *line) {
     child c = start_at(line, false);
     take_until(&c, 1, "> \x1b[K");
     return c;
+}
+
+static void put_away(child *c) {
+    waitpid(c->pid, NULL, 0);
+    close(c->in);
+    close(c->out);
+    close(c->err);
+    drop(c);
 }
 
 #define CHAT "run $M -c 512 -n 4 --temp 0 --ignore-eos"
@@ -66,10 +75,7 @@ static void end(child *c, const char *says) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(tcgetattr(c->in, &now), 0);
     assert_int_equal(now.c_lflag & (ICANON | ECHO), ICANON | ECHO);
-    close(c->in);
-    close(c->out);
-    close(c->err);
-    drop(c);
+    put_away(c);
 }
 
 static void keys_edit_a_message(void **state) {
@@ -137,12 +143,22 @@ static void help_fits_the_terminal(void **state) {
     child c = start_at("run --help", true);
     take_until(&c, 1, "--concurrent\r\n      several models, any of which may\r\n      run at any time\r\n");
     assert_non_null(strstr(c.text[1], "  -c, --ctx-size N\r\n      context: input and output together\r\n      (default, and 0: at most 4096)\r\n"));
-    waitpid(c.pid, NULL, 0);
     close(kept);
-    close(c.in);
-    close(c.out);
-    close(c.err);
-    drop(&c);
+    put_away(&c);
+}
+
+/* A terminal that only prints gets no keys to move in it. */
+static void a_dumb_terminal_is_printed_to(void **state) {
+    (void)state;
+    terminal = "dumb";
+    child c = start_at("run $M -c 512 -n 4 --temp 0 -q", false);
+    terminal = "xterm";
+    take_until(&c, 1, "\r\n> ");
+    assert_null(strchr(c.text[1], 27));
+    say(&c, "Hello\n");
+    take_until(&c, 0, "\n");
+    say(&c, "\x04");
+    put_away(&c);
 }
 
 static void a_text_is_asked_for(void **state) {
@@ -152,11 +168,7 @@ static void a_text_is_asked_for(void **state) {
     say(&c, "Hello\n\x04");
     take_until(&c, 0, "\n");
     assert_string_equal(c.text[0], "1409 198\n");
-    waitpid(c.pid, NULL, 0);
-    close(c.in);
-    close(c.out);
-    close(c.err);
-    drop(&c);
+    put_away(&c);
 }
 
 /* Lines that are one message are so from a pipe as well. */
@@ -183,6 +195,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_cut),
         cmocka_unit_test(lines_go_on_in_a_pipe),
         cmocka_unit_test(help_fits_the_terminal),
+        cmocka_unit_test(a_dumb_terminal_is_printed_to),
         cmocka_unit_test(a_text_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
