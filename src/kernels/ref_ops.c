@@ -7,13 +7,15 @@
 
 /* ---- q8 ---- */
 
+/* A NaN is no maximum and would be lost, and with it the only sign that weights are damaged. */
 float dct_ref_block_amax(const float *x, uint32_t n) {
-    float amax = 0;
+    float amax = 0, none = 0; /* NaN when one is not finite */
     for (uint32_t i = 0; i < n; i++) {
         float a = fabsf(x[i]);
         amax = a > amax ? a : amax;
+        none += a * 0.0f;
     }
-    return amax;
+    return amax + none;
 }
 
 /* |x * inverse| is at most 127 and a few ulp, so adding 1.5 * 2^23 rounds it to the nearest integer, ties to even. */

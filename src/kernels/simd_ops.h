@@ -17,9 +17,11 @@ V_INLINE uint32_t run_at(uint32_t i, uint32_t n) { return n - i < 16 ? n - i : 1
 
 static void quant_block(const float *x, int8_t *codes, float *scale, int16_t sums[2]) {
     v16f a = v16f_load(x), b = v16f_load(x + 16);
-    float amax = v16f_hmax(v16f_max(v16f_abs(a), v16f_abs(b)));
+    float none = v16f_tree(v16f_fma(a, v16f_zero(), v16f_mul(b, v16f_zero()))); /* NaN when one is not finite, else 0 */
+    float amax = v16f_hmax(v16f_max(v16f_abs(a), v16f_abs(b))) + none;
     v16f inverse = v16f_set1(dct_ref_inverse(amax));
-    v16i low = v16i_round(v16f_mul(a, inverse)), high = v16i_round(v16f_mul(b, inverse));
+    const v16i least = v16i_set1(-127); /* what NaN becomes would overflow the sums */
+    v16i low = v16i_max(v16i_round(v16f_mul(a, inverse)), least), high = v16i_max(v16i_round(v16f_mul(b, inverse)), least);
     v16i_store_i8(codes, low);
     v16i_store_i8(codes + 16, high);
     *scale = amax / 127.0f;

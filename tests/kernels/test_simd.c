@@ -2,6 +2,7 @@
  * values at their limits, where a saturating or re-ordered sum would show. Outputs lie in buffers full of a pattern, and the
  * whole buffers are compared, so a write outside shows too. What the processor lacks is named and skipped.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -239,6 +240,28 @@ static void check_quant(const dct_kernels *ref, const dct_kernels *simd) {
     free(x);
 }
 
+/* What is not finite is not lost wherever it stands, or damaged weights would go unseen: the scale of its block is NaN. */
+static void check_damage(const dct_kernels *ref, const dct_kernels *simd) {
+    enum { K = 96 };
+    static const float damage[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const dct_kernels *tables[] = {ref, simd};
+    float *x = new_floats(K);
+    void *row = new_bytes(dct_q8_row_bytes(K));
+    for (uint32_t i = 0; i < 16 * K; i++) {
+        const uint32_t at = i / 16;
+        fill(x, K, MIXED);
+        x[at] = damage[i % 4];
+        if (i % 8 >= 4) x[at ^ 1] = NAN; /* in company */
+        tables[i % 16 / 8]->quant_q8(x, K, row);
+        for (uint32_t b = 0; b < K / 32; b++) {
+            if (isnan(dct_q8_scales(row, K)[b]) != (b == at / 32))
+                fail_msg("quant_q8, %s: %g at %u", tables[i % 16 / 8]->name, (double)damage[i % 4], at);
+        }
+    }
+    free(row);
+    free(x);
+}
+
 /* Runs `call` with the scalar and the vector table on equal copies of `in`, and compares everything it may write. */
 #define COMPARE(what, call) \
     do { \
@@ -335,6 +358,7 @@ static void check_embed(const dct_kernels *ref, const dct_kernels *simd) {
 
 static void check_all_rows(const dct_kernels *ref, const dct_kernels *simd) {
     check_quant(ref, simd);
+    check_damage(ref, simd);
     check_rows(ref, simd);
     check_exp(ref, simd);
     check_rope(ref, simd);
