@@ -206,6 +206,8 @@ void dct_os_cpu_name(char *name, size_t size) {
 
 /* ---- memory ---- */
 
+static const char *const memory_mounts[] = {"/sys/fs/cgroup/memory", NULL}; /* of v1 */
+
 /* v1 states "no limit" as the largest page-aligned number; so does any value that no machine has. */
 #define NO_LIMIT (UINT64_C(1) << 62)
 
@@ -254,7 +256,6 @@ static void apply_rlimit(int resource, const char *name, dct_mem_available *out)
 }
 
 void dct_os_mem_available(const char *root, dct_mem_available *out) {
-    static const char *const mounts[] = {"/sys/fs/cgroup/memory", NULL};
     memset(out, 0, sizeof *out);
     char text[DCT_PROC_TEXT_BYTES];
     if (dct_proc_read(root, "/proc/meminfo", text, sizeof text)) {
@@ -262,7 +263,7 @@ void dct_os_mem_available(const char *root, dct_mem_available *out) {
         if (dct_proc_number(text, "MemAvailable", &out->available_bytes))
             snprintf(out->source, sizeof out->source, "MemAvailable");
     }
-    for_each_group(root, "memory", mounts, visit_memory, out);
+    for_each_group(root, "memory", memory_mounts, visit_memory, out);
     if (root == NULL) { /* the limits are those of this process, not of a machine made of files */
         apply_rlimit(RLIMIT_AS, "RLIMIT_AS (ulimit -v)", out);
         apply_rlimit(RLIMIT_DATA, "RLIMIT_DATA (ulimit -d)", out);
@@ -316,9 +317,8 @@ static void visit_new(const char *root, const group *g, void *ctx) {
 }
 
 dct_status dct_os_mem_group_make(const char *name, uint64_t limit_bytes, dct_mem_group *out, dct_err *err) {
-    static const char *const mounts[] = {"/sys/fs/cgroup/memory", NULL};
     new_group wanted = {.name = name, .limit = limit_bytes, .out = out};
-    for_each_group("", "memory", mounts, visit_new, &wanted);
+    for_each_group("", "memory", memory_mounts, visit_new, &wanted);
     if (wanted.made) return DCT_OK;
     const char *why = wanted.why[0] != '\0' ? wanted.why : "none is mounted";
     return dct_fail(err, DCT_SYSTEM, "no memory cgroup can be made here: %s", why);

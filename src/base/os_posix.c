@@ -1,5 +1,5 @@
-/* Memory, files and time: what every POSIX system has. Processor, cgroup and counters are in os_linux.c, threads in
- * os_thread.c, the seal in os_seal.c. */
+/* Memory, files and time: what every POSIX system has. Presence of memory and its counters are in os_linux.c, processors and
+ * control groups in os_cgroup.c, threads in os_thread.c, the seal in os_seal.c. */
 #include "base/os.h"
 
 #include <errno.h>
