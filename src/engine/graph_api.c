@@ -322,14 +322,11 @@ dct_status dct_graph_model(const dctms_graph *g, dct_arena *work, dct_model **ou
     if (m == NULL) return dct_fail_memory(err, work, "the weights of a graph");
     *m = g->model;
     m->fingerprint = fingerprint(g);
-    m->tensor_index_size = dct_name_index_size(m->n_tensors);
-    m->meta_index_size = dct_name_index_size(0);
-    m->tensor_index = dct_arena_array(work, m->tensor_index_size, sizeof *m->tensor_index);
-    m->meta_index = dct_arena_array(work, m->meta_index_size, sizeof *m->meta_index);
-    if (m->tensor_index == NULL || m->meta_index == NULL) return dct_fail_memory(err, work, "the weights of a graph");
+    if (!dct_name_index_init(&m->tensor_index, m->n_tensors, m->index_seed, work) ||
+        !dct_name_index_init(&m->meta_index, 0, m->index_seed, work))
+        return dct_fail_memory(err, work, "the weights of a graph");
     for (uint32_t i = 0; i < m->n_tensors; i++)
-        m->tensor_index[dct_name_index_slot(m->tensor_index, m->tensor_index_size, m->index_seed, m->tensors, sizeof *m->tensors,
-                                            m->tensors[i].name)] = i + 1;
+        *dct_name_index_slot(&m->tensor_index, m->tensors, sizeof *m->tensors, m->tensors[i].name) = i + 1;
     *out = m;
     return DCT_OK;
 }

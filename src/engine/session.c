@@ -280,8 +280,8 @@ static void drop_header(dctms_model *m) {
     m->is_open = false;
     m->model.meta = NULL;
     m->model.tensors = NULL;
-    m->model.tensor_index = m->model.meta_index = NULL;
-    m->model.n_meta = m->model.n_tensors = m->model.tensor_index_size = m->model.meta_index_size = 0;
+    m->model.tensor_index = m->model.meta_index = (dct_name_index){0};
+    m->model.n_meta = m->model.n_tensors = 0;
     dct_arena_deinit(&m->arena);
 }
 

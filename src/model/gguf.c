@@ -87,6 +87,11 @@ static dct_status read_meta(gguf_part *part, dct_meta *keep, dct_err *err) {
     return status;
 }
 
+static dct_status read_head(gguf_part *part, dct_err *err) {
+    dct_gguf_scan s = dct_gguf_scan_bytes(part->bytes, part->n_bytes);
+    return dct_gguf_scan_head(&s, &part->head, err);
+}
+
 /* Opens a file and brings its header into the arena. */
 static dct_status load_part(dct_model *model, uint32_t number, const char *path, uint8_t *window, dct_arena *arena,
                             gguf_part *part, dct_err *err) {
@@ -102,7 +107,7 @@ static dct_status load_part(dct_model *model, uint32_t number, const char *path,
     status = dct_file_read_at(file, 0, bytes, part->n_bytes, err);
     if (status != DCT_OK) return status;
     part->bytes = bytes;
-    return dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part->n_bytes), .end = part->n_bytes}, &part->head, err);
+    return read_head(part, err);
 }
 
 /* --- the record --------------------------------------------------------------------------------------------------- */
@@ -280,9 +285,7 @@ dct_status dct_gguf_open(dct_model *model, dct_arena *arena, dct_err *err) {
 dct_status dct_gguf_open_bytes(dct_model *model, const void *bytes, uint64_t n, dct_arena *arena, dct_err *err) {
     gguf_part part = {.bytes = bytes, .file_bytes = n};
     dct_status status = skim(dct_gguf_scan_bytes(bytes, n), &part.n_bytes, err);
-    if (status == DCT_OK)
-        status = dct_gguf_scan_head(&(dct_gguf_scan){.r = dct_reader_of(bytes, part.n_bytes), .end = part.n_bytes}, &part.head,
-                                    err);
+    if (status == DCT_OK) status = read_head(&part, err);
     if (status == DCT_OK) status = keep_meta(model, &part, arena, err);
     if (status == DCT_OK && part.split_count > 1) {
         status = dct_fail(err, DCT_BAD_FILE, "part of a split model, which bytes in memory cannot be (key 'split.count')");

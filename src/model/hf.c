@@ -8,7 +8,6 @@
 #include "base/safe_text.h"
 #include "base/size.h"
 #include "model/gguf_scan.h"
-#include "base/name_index.h"
 #include "model/record.h"
 
 enum { MIB = 1024 * 1024, MAX_PATH = 4096 };
@@ -142,7 +141,7 @@ static dct_status read_part(hf_dir *d, uint32_t part, dct_st_file *out) {
 }
 
 static dct_status read_parts(hf_dir *d) {
-    dct_st_file first, *parts = dct_arena_array(d->arena, d->n_parts, sizeof *parts);
+    dct_st_file *parts = dct_arena_array(d->arena, d->n_parts, sizeof *parts);
     uint64_t n = 0;
     if (parts == NULL) return dct_fail_memory(d->err, d->arena, "the parts");
     d->model->n_parts = d->n_parts;
@@ -151,9 +150,8 @@ static dct_status read_parts(hf_dir *d) {
         if (status != DCT_OK) return status;
         n += parts[p].n_tensors;
     }
-    first = parts[0];
     d->n_tensors = (uint32_t)n; /* headers of 100 MB at 40 bytes each, 512 of them: below 2^31 */
-    d->tensors = first.tensors;
+    d->tensors = parts[0].tensors;
     if (d->n_parts == 1) return DCT_OK;
     d->tensors = dct_arena_array(d->arena, n, sizeof *d->tensors);
     if (d->tensors == NULL) return dct_fail_memory(d->err, d->arena, "the tensors of all parts");
@@ -166,17 +164,17 @@ static dct_status read_parts(hf_dir *d) {
 
 /* Every tensor of the parts is in the index at its part, and the index has no others. */
 static dct_status check_index(hf_dir *d, dct_json map) {
-    uint32_t size = dct_name_index_size(d->n_tensors), *index = dct_arena_array(d->arena, size, sizeof *index);
-    uint64_t seed = d->hash;
-    if (index == NULL) return dct_fail_memory(d->err, d->arena, "the names of tensors");
+    dct_name_index index;
+    if (!dct_name_index_init(&index, d->n_tensors, d->hash, d->arena))
+        return dct_fail_memory(d->err, d->arena, "the names of tensors");
     for (uint32_t i = 0; i < d->n_tensors; i++)
-        index[dct_name_index_slot(index, size, seed, d->tensors, sizeof *d->tensors, d->tensors[i].name)] = i + 1;
+        *dct_name_index_slot(&index, d->tensors, sizeof *d->tensors, d->tensors[i].name) = i + 1;
     uint64_t n = 0;
     for (dct_json_walk w = dct_json_begin(map); dct_json_next(&w); n++) {
         char name[512];
         if (w.key.len > sizeof name) return bad_index(d, w.value, "a name is too long");
         dct_str key = {name, (size_t)dct_json_decode(w.key, name)};
-        uint32_t at = index[dct_name_index_slot(index, size, seed, d->tensors, sizeof *d->tensors, key)];
+        uint32_t at = *dct_name_index_slot(&index, d->tensors, sizeof *d->tensors, key);
         if (at != 0 && same_part(d, d->tensors[at - 1].part, w.value)) continue;
         return dct_fail_at(d->err, DCT_BAD_FILE, dct_json_offset(w.value),
                            "model.safetensors.index.json: tensor '%s' is not in the part it names", dct_gguf_quote(key).text);

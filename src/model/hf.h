@@ -30,18 +30,19 @@ typedef struct hf_build {
     const char *file;        /* being read, for messages */
     const char *arch;        /* in GGUF's words */
     uint32_t cap_meta;
-    dct_json root,
-        text; /* of config.json: the whole, and the part about the language model (the same where there is one model) */
+    dct_json root, text;     /* of config.json: the whole, and the part about the language model; one where there is one model */
     dct_json quantization;   /* MLX's; none in plain directories */
     uint32_t n_layer, n_vocab;
     bool is_gemma, tied;     /* tied: the configuration says so */
     uint32_t n_computed;
     dct_tensor computed[2];  /* divisors of the rotation */
+    dct_meta nowhere;        /* keys that follow a failure are written here and never read */
 } hf_build;
 
 /* hf_build.c: failing, and the keys of the record. `name` of keys with arch: behind "{arch}.". */
 void dct_hf_fail(hf_build *b, dct_json at, const char *format, ...) DCT_PRINTF(3, 4);
 void *dct_hf_alloc(hf_build *b, uint64_t n, uint64_t item_bytes); /* NULL: failed */
+bool dct_hf_index(hf_build *b, dct_name_index *index, uint32_t n); /* empty, for n names; false: failed */
 void dct_hf_put_u32(hf_build *b, const char *key, uint32_t v);
 void dct_hf_put_bool(hf_build *b, const char *key, bool v);
 void dct_hf_put_str(hf_build *b, const char *key, dct_str v);

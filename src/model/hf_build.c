@@ -26,16 +26,22 @@ void *dct_hf_alloc(hf_build *b, uint64_t n, uint64_t item_bytes) {
     return p;
 }
 
+bool dct_hf_index(hf_build *b, dct_name_index *index, uint32_t n) {
+    if (b->status != DCT_OK) return false;
+    if (!dct_name_index_init(index, n, b->model->index_seed, b->arena))
+        b->status = dct_fail_memory(b->err, b->arena, "the model's record");
+    return b->status == DCT_OK;
+}
+
 /* ---- keys ---- */
 
 static dct_meta *put(hf_build *b, const char *prefix, const char *name, dct_meta_type type) {
-    static dct_meta nowhere; /* what follows a failure is written here and never read */
     dct_model *m = b->model;
     if (m->meta == NULL) m->meta = dct_hf_alloc(b, MAX_META, sizeof *m->meta);
     size_t n_prefix = strlen(prefix), n = n_prefix + strlen(name) + (n_prefix != 0);
     char *key = dct_hf_alloc(b, n + 1, 1);
     if (b->status == DCT_OK && m->n_meta == MAX_META) b->status = dct_fail(b->err, DCT_BUG, "too many keys");
-    if (b->status != DCT_OK) return &nowhere;
+    if (b->status != DCT_OK) return &b->nowhere;
     snprintf(key, n + 1, "%s%s%s", prefix, n_prefix != 0 ? "." : "", name);
     dct_meta *meta = &m->meta[m->n_meta++];
     *meta = (dct_meta){.key = {key, n}, .type = type, .offset = DCT_NO_OFFSET};

@@ -12,15 +12,12 @@
 #include "base/size.h"
 #include "model/gguf_scan.h"
 #include "model/hf.h"
-#include "base/name_index.h"
 #include "model/record.h"
 
 typedef struct tensor_list {
     const dct_st_tensor *list;
     uint32_t n;
-    uint32_t *index; /* by name, base/name_index.h */
-    uint32_t index_size;
-    uint64_t seed;
+    dct_name_index index; /* by name */
 } tensor_list;
 
 static void bad(hf_build *b, const dct_st_tensor *t, const char *why) {
@@ -126,9 +123,8 @@ static const dct_st_tensor *find(const tensor_list *all, dct_str module, const c
     if (module.len + n > sizeof name) return NULL;
     memcpy(name, module.ptr, module.len);
     memcpy(name + module.len, suffix, n);
-    uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list,
-                                        (dct_str){name, module.len + n});
-    return all->index[slot] == 0 ? NULL : &all->list[all->index[slot] - 1];
+    uint32_t found = *dct_name_index_slot(&all->index, all->list, sizeof *all->list, (dct_str){name, module.len + n});
+    return found == 0 ? NULL : &all->list[found - 1];
 }
 
 /* What the configuration says of a module. */
@@ -270,14 +266,11 @@ static void add_tensor(hf_build *b, const tensor_list *all, const dct_st_tensor 
 /* ---- all of them ---- */
 
 static void make_index(hf_build *b, tensor_list *all) {
-    all->seed = b->model->index_seed;
-    all->index_size = dct_name_index_size(all->n);
-    all->index = dct_hf_alloc(b, all->index_size, sizeof *all->index);
+    if (!dct_hf_index(b, &all->index, all->n)) return;
     for (uint32_t i = 0; b->status == DCT_OK && i < all->n; i++) {
-        uint32_t slot = dct_name_index_slot(all->index, all->index_size, all->seed, all->list, sizeof *all->list,
-                                            all->list[i].name);
-        if (all->index[slot] != 0) bad(b, &all->list[i], "stands in the files twice");
-        else all->index[slot] = i + 1;
+        uint32_t *slot = dct_name_index_slot(&all->index, all->list, sizeof *all->list, all->list[i].name);
+        if (*slot != 0) bad(b, &all->list[i], "stands in the files twice");
+        else *slot = i + 1;
     }
 }
 

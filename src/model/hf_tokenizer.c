@@ -13,7 +13,6 @@
 
 #include "model/gguf_scan.h"
 #include "model/hf.h"
-#include "base/name_index.h"
 
 enum { MAX_HOLES = 8192, MAX_JOINED = 1024 };
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
@@ -26,9 +25,7 @@ typedef struct vocab {
     dct_str *raw;    /* as the JSON has them; ptr NULL: a hole */
     int32_t *types;
     dct_str *texts;  /* decoded, in the image of the array */
-    uint32_t *index; /* of texts, base/name_index.h */
-    uint32_t index_size;
-    uint64_t seed;
+    dct_name_index index; /* of texts */
 } vocab;
 
 /* ---- tokens ---- */
@@ -78,7 +75,7 @@ static void take_added(hf_build *b, vocab *v, dct_json added) {
 
 static bool is_byte_token(dct_str text) { return text.len == 6 && memcmp(text.ptr, "<0x", 3) == 0 && text.ptr[5] == '>'; }
 
-/* Writes n elements of one kind: counts with a writer without memory, and writes. */
+/* Writes the elements of one array: counts with a writer without memory, and writes. */
 typedef void write_fn(dct_writer *w, vocab *v);
 
 static void put_text(dct_writer *w, dct_str raw) {
@@ -115,16 +112,12 @@ static void put_image(hf_build *b, vocab *v, const char *key, uint64_t n, write_
 }
 
 static void index_texts(hf_build *b, vocab *v) {
-    v->seed = b->model->index_seed;
-    v->index_size = dct_name_index_size(v->n);
-    v->index = dct_hf_alloc(b, v->index_size, sizeof *v->index);
-    for (uint32_t id = 0; b->status == DCT_OK && id < v->n; id++) {
-        v->index[dct_name_index_slot(v->index, v->index_size, v->seed, v->texts, sizeof *v->texts, v->texts[id])] = id + 1;
-    }
+    if (!dct_hf_index(b, &v->index, v->n)) return;
+    for (uint32_t id = 0; id < v->n; id++) *dct_name_index_slot(&v->index, v->texts, sizeof *v->texts, v->texts[id]) = id + 1;
 }
 
 static bool find_token(const vocab *v, dct_str text, uint32_t *id) {
-    uint32_t found = v->index[dct_name_index_slot(v->index, v->index_size, v->seed, v->texts, sizeof *v->texts, text)];
+    uint32_t found = *dct_name_index_slot(&v->index, v->texts, sizeof *v->texts, text);
     *id = found - 1;
     return found != 0;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/safe_text.h"
 #include "base/size.h"
 
 /* ---- checking ---- */
@@ -60,20 +61,6 @@ static bool check_number(scan *s) {
     return true;
 }
 
-/* Bytes of the UTF-8 character at p, 0 when it is none: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
-static uint32_t utf8_bytes(const uint8_t *p, uint64_t left) {
-    uint8_t lead = p[0];
-    if (lead < 0x80) return 1;
-    uint32_t n = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-    if (n == 0 || left < n) return 0;
-    for (uint32_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    }
-    if ((lead == 0xe0 && p[1] < 0xa0) || (lead == 0xed && p[1] >= 0xa0)) return 0;
-    if ((lead == 0xf0 && p[1] < 0x90) || (lead == 0xf4 && p[1] >= 0x90)) return 0;
-    return n;
-}
-
 static bool check_escape(scan *s) {
     s->p++; /* the backslash */
     if (s->p == s->end) return fail(s, "a string without an end");
@@ -98,7 +85,8 @@ static bool check_string(scan *s) {
             if (!check_escape(s)) return false;
             continue;
         }
-        uint32_t n = utf8_bytes((const uint8_t *)s->p, (uint64_t)(s->end - s->p));
+        uint32_t c;
+        size_t n = (uint8_t)*s->p < 0x80 ? 1 : dct_utf8_next(s->p, (size_t)(s->end - s->p), &c);
         if (n == 0) return fail(s, "bytes that are not UTF-8");
         s->p += n;
     }

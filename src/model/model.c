@@ -7,7 +7,6 @@
 
 #include "base/half.h"
 #include "model/gguf_scan.h"
-#include "base/name_index.h"
 #include "model/record.h"
 #include "model/swap.h"
 
@@ -180,17 +179,13 @@ dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) {
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name) {
     dct_str key = {name, strlen(name)};
-    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors,
-                                        sizeof *model->tensors, key);
-    uint32_t found = model->tensor_index[slot];
+    uint32_t found = *dct_name_index_slot(&model->tensor_index, model->tensors, sizeof *model->tensors, key);
     return found == 0 ? NULL : &model->tensors[found - 1];
 }
 
 const dct_meta *dct_model_find_meta(const dct_model *model, const char *name) {
     dct_str key = {name, strlen(name)};
-    uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta,
-                                        sizeof *model->meta, key);
-    uint32_t found = model->meta_index[slot];
+    uint32_t found = *dct_name_index_slot(&model->meta_index, model->meta, sizeof *model->meta, key);
     return found == 0 ? NULL : &model->meta[found - 1];
 }
 
@@ -212,9 +207,14 @@ static bool is_unsigned(dct_meta_type type) {
     return type == DCT_META_U8 || type == DCT_META_U16 || type == DCT_META_U32 || type == DCT_META_U64;
 }
 
-dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) {
+static const dct_meta *look_up(const dct_model *model, const char *key, bool *found) {
     const dct_meta *meta = dct_model_find_meta(model, key);
     *found = meta != NULL;
+    return meta;
+}
+
+dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) {
+    const dct_meta *meta = look_up(model, key, found);
     if (meta == NULL) return DCT_OK;
     if (!is_signed(meta->type) && !is_unsigned(meta->type)) return wrong_type(meta, key, "an integer", err);
     /* As unsigned bits a negative value is beyond any u32, so one comparison does for both. */
@@ -225,8 +225,7 @@ dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *
 }
 
 dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out, bool *found, dct_err *err) {
-    const dct_meta *meta = dct_model_find_meta(model, key);
-    *found = meta != NULL;
+    const dct_meta *meta = look_up(model, key, found);
     if (meta == NULL) return DCT_OK;
     if (meta->type != DCT_META_F32 && meta->type != DCT_META_F64) return wrong_type(meta, key, "a float", err);
     if (isfinite(meta->as.f) && fabs(meta->as.f) > 3.4028234663852886e38) {
@@ -237,8 +236,7 @@ dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out
 }
 
 dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out, bool *found, dct_err *err) {
-    const dct_meta *meta = dct_model_find_meta(model, key);
-    *found = meta != NULL;
+    const dct_meta *meta = look_up(model, key, found);
     if (meta == NULL) return DCT_OK;
     if (meta->type != DCT_META_BOOL) return wrong_type(meta, key, "a bool", err);
     *out = meta->as.b;
@@ -246,8 +244,7 @@ dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out
 }
 
 dct_status dct_model_get_str(const dct_model *model, const char *key, dct_str *out, bool *found, dct_err *err) {
-    const dct_meta *meta = dct_model_find_meta(model, key);
-    *found = meta != NULL;
+    const dct_meta *meta = look_up(model, key, found);
     if (meta == NULL) return DCT_OK;
     if (meta->type != DCT_META_STRING) return wrong_type(meta, key, "a string", err);
     *out = meta->as.s;

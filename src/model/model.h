@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "base/name_index.h"
 #include "base/os.h"
 #include "base/reader.h"
 
@@ -92,10 +93,7 @@ typedef struct dct_model {
     uint32_t n_meta;
     dct_tensor *tensors;
     uint32_t n_tensors;
-    uint32_t *tensor_index; /* open-addressing table of tensor numbers + 1, by name */
-    uint32_t tensor_index_size;
-    uint32_t *meta_index;
-    uint32_t meta_index_size;
+    dct_name_index tensor_index, meta_index;
 } dct_model;
 
 /* Reads the header(s) of a model: a GGUF file, the first of several, or a directory. DCT_BAD_FILE names field and byte. On

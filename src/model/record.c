@@ -4,22 +4,18 @@
 
 #include "base/size.h"
 #include "model/gguf_scan.h"
-#include "base/name_index.h"
 
 _Static_assert(offsetof(dct_meta, key) == 0 && offsetof(dct_tensor, name) == 0, "name_index needs the name first");
 
 dct_status dct_record_new_tensors(dct_model *model, uint32_t n, dct_arena *arena, dct_err *err) {
-    model->tensor_index_size = dct_name_index_size(n);
     model->tensors = dct_arena_array(arena, n, sizeof *model->tensors);
-    model->tensor_index = dct_arena_array(arena, model->tensor_index_size, sizeof *model->tensor_index);
-    if (model->tensors == NULL || model->tensor_index == NULL) return dct_fail_memory(err, arena, "the tensor table");
-    return DCT_OK;
+    if (model->tensors != NULL && dct_name_index_init(&model->tensor_index, n, model->index_seed, arena)) return DCT_OK;
+    return dct_fail_memory(err, arena, "the tensor table");
 }
 
 dct_status dct_record_add_tensor(dct_model *model, const dct_tensor *tensor, dct_err *err) {
-    uint32_t slot = dct_name_index_slot(model->tensor_index, model->tensor_index_size, model->index_seed, model->tensors,
-                                        sizeof *model->tensors, tensor->name);
-    if (model->tensor_index[slot] != 0) {
+    uint32_t *slot = dct_name_index_slot(&model->tensor_index, model->tensors, sizeof *model->tensors, tensor->name);
+    if (*slot != 0) {
         return dct_fail_at(err, DCT_BAD_FILE, tensor->info_offset, "tensor '%s' stands in the file twice",
                            dct_gguf_quote(tensor->name).text);
     }
@@ -29,23 +25,21 @@ dct_status dct_record_add_tensor(dct_model *model, const dct_tensor *tensor, dct
                            dct_gguf_quote(tensor->name).text);
     }
     model->tensors[model->n_tensors++] = *tensor;
-    model->tensor_index[slot] = model->n_tensors;
+    *slot = model->n_tensors;
     return DCT_OK;
 }
 
 dct_status dct_record_index_meta(dct_model *model, dct_arena *arena, dct_err *err) {
-    model->meta_index_size = dct_name_index_size(model->n_meta);
-    model->meta_index = dct_arena_array(arena, model->meta_index_size, sizeof *model->meta_index);
-    if (model->meta_index == NULL) return dct_fail_memory(err, arena, "the metadata");
+    if (!dct_name_index_init(&model->meta_index, model->n_meta, model->index_seed, arena))
+        return dct_fail_memory(err, arena, "the metadata");
     for (uint32_t i = 0; i < model->n_meta; i++) {
         dct_str key = model->meta[i].key;
-        uint32_t slot = dct_name_index_slot(model->meta_index, model->meta_index_size, model->index_seed, model->meta,
-                                            sizeof *model->meta, key);
-        if (model->meta_index[slot] != 0) {
+        uint32_t *slot = dct_name_index_slot(&model->meta_index, model->meta, sizeof *model->meta, key);
+        if (*slot != 0) {
             return dct_fail_at(err, DCT_BAD_FILE, model->meta[i].offset, "key '%s' stands in the file twice",
                                dct_gguf_quote(key).text);
         }
-        model->meta_index[slot] = i + 1;
+        *slot = i + 1;
     }
     return DCT_OK;
 }

@@ -103,9 +103,10 @@ static dct_status read_tensor(dct_json value, dct_st_tensor *t, dct_err *err) {
 
 /* ---- the order of the data ---- */
 
-/* Empty tensors come before what begins where they stand; equal ones keep no order, and need none. */
+/* Empty tensors come before what begins where they stand, in the order in which they are described. */
 static bool comes_after(const dct_st_tensor *a, const dct_st_tensor *b) {
-    return a->begin != b->begin ? a->begin > b->begin : a->bytes > b->bytes;
+    if (a->begin != b->begin) return a->begin > b->begin;
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->offset > b->offset;
 }
 
 static void sift_down(dct_st_tensor *list, uint32_t n, uint32_t at) {

@@ -22,7 +22,7 @@ enum { MAX_DEPTH = 8 }; /* of bodies in bodies */
 typedef struct scope {
     struct scope *outer;
     dct_list nodes, outputs, values; /* values: numbers of those whose names were met here */
-    uint32_t *index, index_size;     /* of `values` by name: what was met, its number + 1 */
+    dct_name_index index;            /* of `values` by name */
     uint32_t depth;
 } scope;
 
@@ -39,21 +39,19 @@ static reader *reader_of(dct_wire *w) { return (reader *)(void *)w; }
 
 /* ---- values ---- */
 
-/* The seed is an address, which no file can know: names cannot be made to meet in one slot. */
-static uint32_t find_slot(const reader *r, const scope *c, dct_str name) {
-    uint64_t seed = dct_hash_mix((uint64_t)(uintptr_t)r);
-    return dct_name_index_slot(c->index, c->index_size, seed, r->values.items, sizeof(dct_onnx_value), name);
+static uint32_t *find_slot(const reader *r, const scope *c, dct_str name) {
+    return dct_name_index_slot(&c->index, r->values.items, sizeof(dct_onnx_value), name);
 }
 
+/* Room for one name more; twice that, so that the table is seldom made anew. The seed is an address, which no file can know. */
 static bool grow_index(reader *r, scope *c) {
-    uint32_t size = dct_name_index_size(c->values.n + 1);
-    if (size <= c->index_size) return true;
-    c->index_size = 2 * size; /* so that it is seldom made anew */
-    c->index = dct_arena_array(r->w.arena, c->index_size, sizeof *c->index);
-    if (c->index == NULL) return dct_wire_fail_memory(&r->w);
+    uint32_t n = c->values.n + 1;
+    if (n <= c->index.size / 2) return true;
+    if (!dct_name_index_init(&c->index, 2 * n, dct_hash_mix((uint64_t)(uintptr_t)r), r->w.arena))
+        return dct_wire_fail_memory(&r->w);
     const uint32_t *ids = c->values.items;
     const dct_onnx_value *values = r->values.items;
-    for (uint32_t i = 0; i < c->values.n; i++) c->index[find_slot(r, c, values[ids[i]].name)] = ids[i] + 1;
+    for (uint32_t i = 0; i < c->values.n; i++) *find_slot(r, c, values[ids[i]].name) = ids[i] + 1;
     return true;
 }
 
@@ -62,17 +60,17 @@ static bool find_in(reader *r, scope *c, dct_str name, uint32_t *out) {
     *out = DCT_ONNX_NONE;
     if (name.len == 0) return true;
     if (!grow_index(r, c)) return false;
-    uint32_t slot = find_slot(r, c, name);
-    if (c->index[slot] == 0) {
+    uint32_t *slot = find_slot(r, c, name);
+    if (*slot == 0) {
         dct_onnx_value *value = dct_list_add(&r->w, &r->values, sizeof *value);
         uint32_t *means = value != NULL ? dct_list_add(&r->w, &r->means, sizeof *means) : NULL;
         uint32_t *id = means != NULL ? dct_list_add(&r->w, &c->values, sizeof *id) : NULL;
         if (id == NULL) return false;
         value->name = name;
         *id = *means = r->values.n - 1;
-        c->index[slot] = r->values.n;
+        *slot = r->values.n;
     }
-    *out = c->index[slot] - 1;
+    *out = *slot - 1;
     return true;
 }
 

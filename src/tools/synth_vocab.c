@@ -12,8 +12,7 @@ typedef struct maker {
     dct_synth_vocab *v;
     dct_arena *arena;
     uint64_t random;
-    uint32_t *index; /* tokens by text */
-    uint32_t index_size;
+    dct_name_index index; /* tokens by text */
     uint32_t *pool;  /* token ids that joins are made of, most frequent first */
     uint32_t n_pool;
     bool full;       /* the arena was */
@@ -38,18 +37,23 @@ uint32_t dct_synth_byte_char(uint8_t byte) {
 
 /* --- adding tokens ------------------------------------------------------------------------------------------------ */
 
+/* Where the number + 1 of the token with that text stands. */
+static uint32_t *find_slot(const maker *m, const char *text, size_t n) {
+    return dct_name_index_slot(&m->index, m->v->tokens, sizeof *m->v->tokens, (dct_str){text, n});
+}
+
 /* False when there is such a token already or no memory. */
 static bool add(maker *m, const char *text, size_t n, int32_t type) {
     dct_synth_vocab *v = m->v;
-    uint32_t slot = dct_name_index_slot(m->index, m->index_size, 0, v->tokens, sizeof *v->tokens, (dct_str){text, n});
-    if (m->index[slot] != 0) return false;
+    uint32_t *slot = find_slot(m, text, n);
+    if (*slot != 0) return false;
     char *copy = dct_arena_strndup(m->arena, text, n);
     if (copy == NULL) {
         m->full = true;
         return false;
     }
     v->tokens[v->n_tokens++] = (dct_synth_token){{copy, n}, type, 0};
-    m->index[slot] = v->n_tokens;
+    *slot = v->n_tokens;
     return true;
 }
 
@@ -64,8 +68,8 @@ static void add_numbered(maker *m, const char *format, uint32_t number, int32_t 
 
 /* The token that is one byte or character, into the pool. */
 static void pool_text(maker *m, const char *text, size_t n) {
-    uint32_t slot = dct_name_index_slot(m->index, m->index_size, 0, m->v->tokens, sizeof *m->v->tokens, (dct_str){text, n});
-    if (m->index[slot] != 0) m->pool[m->n_pool++] = m->index[slot] - 1;
+    uint32_t found = *find_slot(m, text, n);
+    if (found != 0) m->pool[m->n_pool++] = found - 1;
 }
 
 /* The frequent parts of words, in about their order. `space` is what stands for one. */
@@ -111,8 +115,8 @@ static void add_han_merges(maker *m, const uint32_t *bytes, uint32_t n, uint32_t
         uint64_t bits = draw(m);
         char lead[2] = {(char)(0xe4 + bits % 6), (char)(0x80 + (bits >> 8) % 64)};
         join(m, bytes[(uint8_t)lead[0]], bytes[(uint8_t)lead[1]]);
-        uint32_t slot = dct_name_index_slot(m->index, m->index_size, 0, m->v->tokens, sizeof *m->v->tokens, (dct_str){lead, 2});
-        if (m->index[slot] != 0) join(m, m->index[slot] - 1, bytes[0x80 + (bits >> 16) % 64]);
+        uint32_t found = *find_slot(m, lead, 2);
+        if (found != 0) join(m, found - 1, bytes[0x80 + (bits >> 16) % 64]);
     }
 }
 
@@ -246,12 +250,11 @@ dct_status dct_synth_vocab_make(dct_synth_vocab *v, const dct_synth_shape *shape
     v->spm = shape->family == DCT_SYNTH_GEMMA3;
     v->bos = v->eos = v->pad = v->unk = -1;
     maker m = {.v = v, .arena = arena, .random = dct_hash_mix(seed)};
-    m.index_size = dct_name_index_size(shape->n_vocab);
-    m.index = dct_arena_array(arena, m.index_size, sizeof *m.index);
+    bool indexed = dct_name_index_init(&m.index, shape->n_vocab, 0, arena);
     m.pool = dct_arena_array(arena, shape->n_vocab, sizeof *m.pool);
     v->tokens = dct_arena_array(arena, shape->n_vocab, sizeof *v->tokens);
     v->merges = dct_arena_array(arena, shape->n_vocab, sizeof *v->merges);
-    if (m.index == NULL || m.pool == NULL || v->tokens == NULL || v->merges == NULL)
+    if (!indexed || m.pool == NULL || v->tokens == NULL || v->merges == NULL)
         return dct_fail_memory(err, arena, "the vocabulary");
     if (v->spm) make_spm(&m, shape);
     else make_bpe(&m, shape);
