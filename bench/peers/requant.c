@@ -1,6 +1,6 @@
 /* dctms_requant IN.gguf TYPE OUT.gguf: the model with every matrix in another type.
  *
- * For measurements: a trained network in each type that the reader accepts, by the round-to-nearest recipes of kernels/quant.c.
+ * For measurements: a trained network in each type that the reader accepts, by the round-to-nearest recipes of tests/support/quant.c.
  * Metadata stays as it is, byte for byte (general.file_type too, which nobody needs), and so do vectors. A matrix whose rows do not
  * suit the type is an error rather than another type, so that a file measures what its name says.
  */
@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "kernels/layout.h"
 #include "model/model.h"
+#include "support/quant.h"
 #include "tools/gguf_write.h"
 
 enum { HEAD_BYTES = 24 }; /* magic, version, number of tensors, number of metadata */
@@ -93,7 +94,7 @@ static dct_status write_tensor(requant *q, const dct_tensor *t, dct_err *err) {
     if (new_type(q, t) == t->type) return put(q, from, t->bytes, err);
     for (uint64_t r = 0; r < rows_of(t); r++) {
         dct_dequant_row(t->type, (uint32_t)t->ne[0], from + r * from_row, row);
-        dct_quant_row(q->type, (uint32_t)t->ne[0], row, to + r * to_row);
+        quant_row(q->type, (uint32_t)t->ne[0], row, to + r * to_row);
     }
     return put(q, to, to_bytes, err);
 }

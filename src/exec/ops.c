@@ -15,6 +15,7 @@
 
 #include "base/size.h"
 #include "exec/exec.h"
+#include "kernels/kv.h"
 
 enum {
     PIECES_A_WORKER = 8,  /* so that a worker that lost its core holds the step up by little */
@@ -22,7 +23,6 @@ enum {
     LINE_FLOATS = 16,     /* floats in a cache line */
     MIN_LINES = 256,      /* of an elementwise piece */
     MAX_LINES = 1 << 20,  /* so that kernels can count its elements */
-    KV_BLOCK = 16,
     EXPECT_BYTES = 4096   /* of weights asked for while a worker waits */
 };
 
@@ -144,7 +144,7 @@ static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     linear_tiles(run, 1, tiles, NULL, (output){gate, width, first, NULL});
     linear_tiles(run, 2, tiles, NULL, (output){up, width, first, NULL});
     for (uint32_t t = 0; t < n; t++)
-        run->kernels->glu((int)run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m,
+        run->kernels->glu(run->op->p.act, gate + (uint64_t)t * width, up + (uint64_t)t * width, m,
                           row_f32(run->out[0], value_out(run, 0), t) + first);
 }
 
@@ -185,23 +185,24 @@ static void embed_row(const dct_op_run *run, uint32_t t) {
                         row_f32(run->out[0], value_out(run, 0), t));
 }
 
-static void norm_row(const dct_op_run *run, uint32_t t) {
+static void norm_to(const dct_op_run *run, uint32_t t, float *to) {
     const dct_value *x = value_in(run, 0);
     uint32_t group = run->op->p.group;
-    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps,
-                           row_f32(run->out[0], x, t));
+    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps, to);
 }
 
-static void quant_row(const dct_op_run *run, uint32_t t) {
-    const dct_value *x = value_in(run, 0);
-    run->kernels->quant_q8(row_f32(run->in[0], x, t), x->cols, (char *)run->out[0] + t * dct_value_row_bytes(value_out(run, 0)));
+static void quant_from(const dct_op_run *run, const float *from, uint32_t t) {
+    const dct_value *q = value_out(run, 0);
+    run->kernels->quant_q8(from, q->cols, (char *)run->out[0] + t * dct_value_row_bytes(q));
 }
+
+static void norm_row(const dct_op_run *run, uint32_t t) { norm_to(run, t, row_f32(run->out[0], value_out(run, 0), t)); }
+
+static void quant_row(const dct_op_run *run, uint32_t t) { quant_from(run, row_f32(run->in[0], value_in(run, 0), t), t); }
 
 static void norm_quant_row(const dct_op_run *run, uint32_t t) {
-    const dct_value *x = value_in(run, 0);
-    uint32_t group = run->op->p.group;
-    run->kernels->rms_norm(row_f32(run->in[0], x, t), run->in[1], group, x->cols / group, run->op->p.eps, run->scratch);
-    run->kernels->quant_q8(run->scratch, x->cols, (char *)run->out[0] + t * dct_value_row_bytes(value_out(run, 0)));
+    norm_to(run, t, run->scratch);
+    quant_from(run, run->scratch, t);
 }
 
 static void rotate_row(const dct_op_run *run, float *x, uint64_t stride, uint32_t n_head, const void *table, const void *pos,
@@ -289,21 +290,25 @@ static void each_row(const dct_op_run *run, uint32_t piece, void (*row)(const dc
 
 /* ---- into the caches ---- */
 
-static uint32_t block_pieces(const dct_op_run *run) { return (run->pos0 + run->n - 1) / KV_BLOCK - run->pos0 / KV_BLOCK + 1; }
+static uint32_t block_pieces(const dct_op_run *run) {
+    return (run->pos0 + run->n - 1) / DCT_KV_BLOCK - run->pos0 / DCT_KV_BLOCK + 1;
+}
 
 static void each_row_of_block(const dct_op_run *run, uint32_t piece, void (*row)(const dct_op_run *, uint32_t)) {
-    uint32_t block = run->pos0 / KV_BLOCK + piece, begin = block * KV_BLOCK, end = begin + KV_BLOCK;
+    uint32_t block = run->pos0 / DCT_KV_BLOCK + piece, begin = block * DCT_KV_BLOCK, end = begin + DCT_KV_BLOCK;
     begin = begin > run->pos0 ? begin - run->pos0 : 0;
     end = min_u32(end - run->pos0, run->n);
     for (uint32_t t = begin; t < end; t++) row(run, t);
 }
 
 /* K and V of a run's own rows: blocks of 16 of them. */
-static uint32_t kv_rows_pieces(const dct_op_run *run) { return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), KV_BLOCK); }
+static uint32_t kv_rows_pieces(const dct_op_run *run) {
+    return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), DCT_KV_BLOCK);
+}
 
 static void kv_rows_piece(const dct_op_run *run, uint32_t piece) {
     const dct_op_params *p = &run->op->p;
-    uint32_t begin = piece * KV_BLOCK, end = min_u32(begin + KV_BLOCK, rows_of(run, value_in(run, 0)));
+    uint32_t begin = piece * DCT_KV_BLOCK, end = min_u32(begin + DCT_KV_BLOCK, rows_of(run, value_in(run, 0)));
     uint32_t positions = value_out(run, 0)->rows;
     for (uint32_t t = begin; t < end; t++) {
         run->kernels->store_k(DCT_TYPE_F32, row_f32(run->in[0], value_in(run, 0), t), p->n_head_kv, p->head_dim, positions, t,
@@ -339,7 +344,9 @@ static dct_attn_args attn_args(const dct_op_run *run) {
     };
 }
 
-static uint32_t attn_row_groups(const dct_op_run *run) { return (uint32_t)dct_div_up(run->n, DCT_ATTN_ROWS); }
+static uint32_t attn_row_groups(const dct_op_run *run) {
+    return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), DCT_ATTN_ROWS);
+}
 
 /* Late rows first: they see the most and should not be what the others wait for. */
 static void attn_piece(const dct_op_run *run, uint32_t piece) {
@@ -348,10 +355,6 @@ static void attn_piece(const dct_op_run *run, uint32_t piece) {
     args.out_stride = value_out(run, 0)->cols;
     uint32_t begin = (attn_row_groups(run) - 1 - piece / args.n_head_kv) * DCT_ATTN_ROWS;
     run->kernels->attn(&args, piece % args.n_head_kv, begin, min_u32(begin + DCT_ATTN_ROWS, run->n));
-}
-
-static uint32_t attn_rows_pieces(const dct_op_run *run) {
-    return (uint32_t)dct_div_up(rows_of(run, value_in(run, 0)), DCT_ATTN_ROWS) * run->op->p.n_head_kv;
 }
 
 static void attn_rows_piece(const dct_op_run *run, uint32_t piece) {
@@ -454,7 +457,7 @@ static void activate(const dct_op_run *run, const float *x, uint32_t n, float *o
     enum { RUN = 256 };
     float ones[RUN];
     for (uint32_t i = 0; i < RUN; i++) ones[i] = 1.0f;
-    for (uint32_t i = 0; i < n; i += RUN) run->kernels->glu((int)run->op->p.act, x + i, ones, min_u32(n - i, RUN), out + i);
+    for (uint32_t i = 0; i < n; i += RUN) run->kernels->glu(run->op->p.act, x + i, ones, min_u32(n - i, RUN), out + i);
 }
 
 /* Rows times columns may pass 32 bits. */
@@ -484,7 +487,7 @@ static void element_piece(const dct_op_run *run, uint32_t piece) {
     if (run->op->kind == DCT_OP_ADD) run->kernels->add(a, b, n, out);
     else if (run->op->kind == DCT_OP_MUL) run->kernels->mul(a, b, n, out);
     else if (run->op->kind == DCT_OP_ACT) activate(run, a, n, out);
-    else if (run->op->kind == DCT_OP_GLU) run->kernels->glu((int)run->op->p.act, a, b, n, out);
+    else if (run->op->kind == DCT_OP_GLU) run->kernels->glu(run->op->p.act, a, b, n, out);
     else run->kernels->softcap(a, n, run->op->p.softcap, out);
 }
 
@@ -498,11 +501,10 @@ uint32_t dct_op_pieces(const dct_op_run *run) {
     case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: return linear_pieces(run, tiles_of(weight_in(run, 1)));
     case DCT_OP_LINEAR_MULTI: return linear_pieces(run, multi_tiles(run));
     case DCT_OP_LINEAR_GLU: return glu_pieces(run);
-    case DCT_OP_ATTN: return attn_row_groups(run) * run->op->p.n_head_kv;
+    case DCT_OP_ATTN: case DCT_OP_ATTN_ROWS: return attn_row_groups(run) * run->op->p.n_head_kv;
     case DCT_OP_ATTN_PART: return run->n * run->op->p.n_head_kv * (parts_seen(run).end - parts_seen(run).begin);
     case DCT_OP_ATTN_MERGE: return run->n * merge_splits(run);
     case DCT_OP_KV_ROWS: return kv_rows_pieces(run);
-    case DCT_OP_ATTN_ROWS: return attn_rows_pieces(run);
     case DCT_OP_EXPERTS: return run->op->p.n_expert * expert_cuts(run);
     case DCT_OP_ADD: case DCT_OP_MUL: case DCT_OP_GLU: case DCT_OP_ACT: case DCT_OP_SOFTCAP: return element_pieces(run);
     case DCT_OP_LAST_ROW: case DCT_OP_COUNT: break;

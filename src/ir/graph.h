@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "kernels/kernel.h"
 
 typedef uint32_t dct_value_id;
 typedef uint32_t dct_op_id;
@@ -47,11 +48,6 @@ typedef enum dct_op_kind {
 } dct_op_kind;
 
 enum { DCT_OP_MAX_IN = 9, DCT_OP_MAX_OUT = 3, DCT_NAME_BYTES = 48 };
-
-typedef enum dct_act { DCT_ACT_SILU, DCT_ACT_GELU_TANH, DCT_ACT_SIGMOID } dct_act;
-typedef enum dct_rope_style {
-    DCT_ROPE_NORM, DCT_ROPE_NEOX, DCT_ROPE_MROPE
-} dct_rope_style; /* pairs (2i,2i+1) | (i,i+n/2) | NEOX with sections */
 
 /* A weight as ops use it: a range of output rows of a file's tensor (phi3 splits fused tensors), in packed form. The same
  * (tensor, rows) is one weight however many ops read it (tied embeddings are stored once). */
@@ -228,6 +224,11 @@ enum { DCT_MAX_ENDS = 64 };
 static inline uint32_t dct_value_rows(const dct_value *v, uint32_t n) {
     uint64_t rows = (uint64_t)v->row_mul * (((uint64_t)n + v->row_div - 1) / v->row_div);
     return rows < v->rows ? (uint32_t)rows : v->rows;
+}
+
+/* Whether two values have equal numbers of rows in a run of any length, but for their bounds. */
+static inline bool dct_value_rows_alike(const dct_value *a, const dct_value *b) {
+    return a->row_mul == b->row_mul && a->row_div == b->row_div;
 }
 
 /* Bytes of one row of a value; 0 for formats without rows. */

@@ -1,78 +1,46 @@
-/* ir/shape: dct_graph_check. Every op of a graph, logical or fused, against what ops.def says of its kind: how many inputs
- * and outputs, what lies in them, which rows and columns, in which order values are defined, read and overwritten. A graph
- * may come from a plan file, so no index or count in it is trusted before it was compared. */
-#include <stdio.h>
-#include <string.h>
-
+/* ir/shape: what ops.def says of each kind of op, fused ones as well: what lies in its inputs and outputs, which rows and
+ * columns. Ids are in range here: check.c saw to that. */
 #include "base/size.h"
 #include "ir/check.h"
 #include "kernels/kv.h"
 
-/* Where a value is read last and where, as an input, it is written first; DCT_NONE where never. */
-typedef struct use {
-    dct_op_id last_read, first_write;
-} use;
-
-/* The op that is being judged. */
-typedef struct subject {
-    const dct_graph *g;
-    const dct_op *op;
-    dct_op_id id;
-    const use *uses; /* [n_values]; NULL until ids were checked */
-    dct_err *err;
-} subject;
-
-DCT_PRINTF(2, 3) static dct_status refuse(const subject *s, const char *format, ...) {
-    char text[200];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (n < 0) text[0] = '\0';
-    const char *kind = (uint32_t)s->op->kind < DCT_OP_COUNT ? dct_op_info_of(s->op->kind)->name : "?";
-    dct_value_id out = s->op->n_out > 0 ? s->op->out[0] : DCT_NONE;
-    if (s->op->layer < 0 && out < s->g->n_values)
-        return dct_fail(s->err, DCT_BUG, "op %u (%s '%s'): %s", s->id, kind, s->g->values[out].name, text);
-    return dct_fail(s->err, DCT_BUG, "op %u (%s, layer %d): %s", s->id, kind, s->op->layer, text);
-}
-
 /* ---- what an input or output must be; the generic pass has checked that ids are in range ---- */
 
-static bool has_in(const subject *s, uint32_t i) { return i < s->op->n_in && s->op->in[i] != DCT_NONE; }
-static bool has_out(const subject *s, uint32_t i) { return i < s->op->n_out && s->op->out[i] != DCT_NONE; }
+static bool has_in(const dct_subject *s, uint32_t i) { return i < s->op->n_in && s->op->in[i] != DCT_NONE; }
+static bool has_out(const dct_subject *s, uint32_t i) { return i < s->op->n_out && s->op->out[i] != DCT_NONE; }
 
-static dct_status shape_is(const subject *s, const char *what, uint32_t i, dct_value_id id, dct_format format, uint64_t rows,
+static dct_status shape_is(const dct_subject *s, const char *what, uint32_t i, dct_value_id id, dct_format format, uint64_t rows,
                            uint64_t cols) {
     const dct_value *v = &s->g->values[id];
     if (v->format != format)
-        return refuse(s, "%s %u '%s' has format %d, expected %d", what, i, v->name, (int)v->format, (int)format);
+        return dct_op_refuse(s, "%s %u '%s' has format %d, expected %d", what, i, v->name, (int)v->format, (int)format);
     if (v->rows != rows || v->cols != cols) {
-        return refuse(s, "%s %u '%s' is [%u, %u], expected [%llu, %llu]", what, i, v->name, v->rows, v->cols,
-                      (unsigned long long)rows, (unsigned long long)cols);
+        return dct_op_refuse(s, "%s %u '%s' is [%u, %u], expected [%llu, %llu]", what, i, v->name, v->rows, v->cols,
+                             (unsigned long long)rows, (unsigned long long)cols);
     }
     return DCT_OK;
 }
 
-static dct_status in_is(const subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
-    if (!has_in(s, i)) return refuse(s, "input %u is absent", i);
+static dct_status in_is(const dct_subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
+    if (!has_in(s, i)) return dct_op_refuse(s, "input %u is absent", i);
     return shape_is(s, "input", i, s->op->in[i], format, rows, cols);
 }
 
-static dct_status out_is(const subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
-    if (!has_out(s, i)) return refuse(s, "output %u is absent", i);
+static dct_status out_is(const dct_subject *s, uint32_t i, dct_format format, uint64_t rows, uint64_t cols) {
+    if (!has_out(s, i)) return dct_op_refuse(s, "output %u is absent", i);
     return shape_is(s, "output", i, s->op->out[i], format, rows, cols);
 }
 
 /* Input i, of whatever shape. */
-static dct_status in_any(const subject *s, uint32_t i, dct_format format, const dct_value **v) {
-    if (!has_in(s, i)) return refuse(s, "input %u is absent", i);
+static dct_status in_any(const dct_subject *s, uint32_t i, dct_format format, const dct_value **v) {
+    if (!has_in(s, i)) return dct_op_refuse(s, "input %u is absent", i);
     *v = &s->g->values[s->op->in[i]];
     if ((*v)->format != format)
-        return refuse(s, "input %u '%s' has format %d, expected %d", i, (*v)->name, (int)(*v)->format, (int)format);
+        return dct_op_refuse(s, "input %u '%s' has format %d, expected %d", i, (*v)->name, (int)(*v)->format, (int)format);
     return DCT_OK;
 }
 
-static dct_status in_matrix(const subject *s, uint32_t i, const dct_weight **w) {
+static dct_status in_matrix(const dct_subject *s, uint32_t i, const dct_weight **w) {
     const dct_value *v;
     TRY(in_any(s, i, DCT_FMT_WEIGHT, &v));
     *w = &s->g->weights[v->ref];
@@ -80,75 +48,85 @@ static dct_status in_matrix(const subject *s, uint32_t i, const dct_weight **w) 
 }
 
 /* A vector of n floats: a norm or a bias. */
-static dct_status in_vector(const subject *s, uint32_t i, uint64_t n) {
+static dct_status in_vector(const dct_subject *s, uint32_t i, uint64_t n) {
     TRY(in_is(s, i, DCT_FMT_F32, 1, n));
-    if (s->g->values[s->op->in[i]].kind != DCT_KIND_WEIGHT) return refuse(s, "input %u is not a weight", i);
+    if (s->g->values[s->op->in[i]].kind != DCT_KIND_WEIGHT) return dct_op_refuse(s, "input %u is not a weight", i);
     return DCT_OK;
 }
 
-static dct_status in_bias(const subject *s, uint32_t i, uint64_t n) { return has_in(s, i) ? in_vector(s, i, n) : DCT_OK; }
+static dct_status in_bias(const dct_subject *s, uint32_t i, uint64_t n) { return has_in(s, i) ? in_vector(s, i, n) : DCT_OK; }
 
-static dct_status in_cache(const subject *s, uint32_t i, bool is_k, const dct_cache **cache) {
+static dct_status in_cache(const dct_subject *s, uint32_t i, bool is_k, const dct_cache **cache) {
     const dct_value *v;
     TRY(in_any(s, i, DCT_FMT_KV, &v));
     const dct_cache *c = &s->g->caches[v->ref];
     uint32_t dim = is_k ? s->op->p.head_dim : s->op->p.head_dim_v;
-    if (c->is_k != is_k) return refuse(s, "input %u '%s' is the wrong one of K and V", i, v->name);
+    if (c->is_k != is_k) return dct_op_refuse(s, "input %u '%s' is the wrong one of K and V", i, v->name);
     if (c->n_head_kv != s->op->p.n_head_kv || c->head_dim != dim) {
-        return refuse(s, "input %u '%s' holds %u heads of %u, expected %u of %u", i, v->name, c->n_head_kv, c->head_dim,
-                      s->op->p.n_head_kv, dim);
+        return dct_op_refuse(s, "input %u '%s' holds %u heads of %u, expected %u of %u", i, v->name, c->n_head_kv, c->head_dim,
+                             s->op->p.n_head_kv, dim);
     }
     *cache = c;
     return DCT_OK;
 }
 
+/* What QUANT makes blocks of. */
+static dct_status has_whole_blocks(const dct_subject *s, const dct_value *x) {
+    return x->cols % 32 == 0 ? DCT_OK : dct_op_refuse(s, "%u columns are not whole blocks of 32", x->cols);
+}
+
+static dct_status has_act(const dct_subject *s) {
+    return s->op->p.act <= DCT_ACT_SIGMOID ? DCT_OK : dct_op_refuse(s, "activation %d is unknown", (int)s->op->p.act);
+}
+
 /* Ops that speak of the run's n rows at pos0 (caches, the last row) must be given as many as the phase has: n is at most that. */
-static dct_status in_all_rows(const subject *s, uint32_t i, const dct_value **v) {
+static dct_status in_all_rows(const dct_subject *s, uint32_t i, const dct_value **v) {
     TRY(in_any(s, i, DCT_FMT_F32, v));
     if ((*v)->rows != s->g->rows || (*v)->row_mul != 1 || (*v)->row_div != 1)
-        return refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
+        return dct_op_refuse(s, "input %u '%s' has %u rows, the phase has %u", i, (*v)->name, (*v)->rows, s->g->rows);
     return DCT_OK;
 }
 
 /* ---- the rules, one function a kind or family of kinds ---- */
 
-static dct_status check_embed(const subject *s) {
+static dct_status check_embed(const dct_subject *s) {
     const dct_value *ids;
     const dct_weight *w;
     TRY(in_any(s, 0, DCT_FMT_I32, &ids));
     TRY(in_matrix(s, 1, &w));
     TRY(in_is(s, 0, DCT_FMT_I32, s->g->rows, 1));
-    if (ids->kind != DCT_KIND_INPUT) return refuse(s, "'%s' is no input: nobody sees to it that its ids have rows", ids->name);
+    if (ids->kind != DCT_KIND_INPUT)
+        return dct_op_refuse(s, "'%s' is no input: nobody sees to it that its ids have rows", ids->name);
     return out_is(s, 0, DCT_FMT_F32, ids->rows, w->n_cols);
 }
 
 /* RMS_NORM and NORM_QUANT. */
-static dct_status check_norm(const subject *s, dct_format out_format) {
+static dct_status check_norm(const dct_subject *s, dct_format out_format) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     uint32_t group = s->op->p.group;
-    if (group == 0 || x->cols % group != 0) return refuse(s, "groups of %u do not divide %u columns", group, x->cols);
-    if (out_format == DCT_FMT_Q8 && x->cols % 32 != 0) return refuse(s, "%u columns are not whole blocks of 32", x->cols);
+    if (group == 0 || x->cols % group != 0) return dct_op_refuse(s, "groups of %u do not divide %u columns", group, x->cols);
+    if (out_format == DCT_FMT_Q8) TRY(has_whole_blocks(s, x));
     TRY(in_vector(s, 1, group));
     return out_is(s, 0, out_format, x->rows, x->cols);
 }
 
-static dct_status check_quant(const subject *s) {
+static dct_status check_quant(const dct_subject *s) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
-    if (x->cols % 32 != 0) return refuse(s, "%u columns are not whole blocks of 32", x->cols);
+    TRY(has_whole_blocks(s, x));
     return out_is(s, 0, DCT_FMT_Q8, x->rows, x->cols);
 }
 
 /* x of input 0 against the matrix of input i: the format that its type takes, its columns. */
-static dct_status check_factor(const subject *s, uint32_t i, const dct_weight **w, uint32_t *rows) {
+static dct_status check_factor(const dct_subject *s, uint32_t i, const dct_weight **w, uint32_t *rows) {
     TRY(in_matrix(s, i, w));
-    if (!has_in(s, 0)) return refuse(s, "input 0 is absent");
+    if (!has_in(s, 0)) return dct_op_refuse(s, "input 0 is absent");
     *rows = s->g->values[s->op->in[0]].rows;
     return in_is(s, 0, dct_dtype_is_float((*w)->type) ? DCT_FMT_F32 : DCT_FMT_Q8, *rows, (*w)->n_cols);
 }
 
-static dct_status check_linear(const subject *s) {
+static dct_status check_linear(const dct_subject *s) {
     const dct_weight *w;
     uint32_t rows;
     TRY(check_factor(s, 1, &w, &rows));
@@ -156,7 +134,7 @@ static dct_status check_linear(const subject *s) {
     return out_is(s, 0, DCT_FMT_F32, rows, w->n_rows);
 }
 
-static dct_status check_linear_multi(const subject *s) {
+static dct_status check_linear_multi(const dct_subject *s) {
     for (uint32_t i = 0; i < 3; i++) {
         if (i == 2 && !has_in(s, 3) && !has_out(s, 2) && !has_in(s, 6)) break;
         const dct_weight *w;
@@ -168,7 +146,7 @@ static dct_status check_linear_multi(const subject *s) {
     return DCT_OK;
 }
 
-static dct_status check_linear_add(const subject *s) {
+static dct_status check_linear_add(const dct_subject *s) {
     const dct_weight *w;
     uint32_t rows;
     TRY(check_factor(s, 1, &w, &rows));
@@ -177,34 +155,34 @@ static dct_status check_linear_add(const subject *s) {
     return out_is(s, 0, DCT_FMT_F32, rows, w->n_rows);
 }
 
-static dct_status check_linear_glu(const subject *s) {
+static dct_status check_linear_glu(const dct_subject *s) {
     const dct_weight *gate, *up;
     uint32_t rows;
     TRY(check_factor(s, 1, &gate, &rows));
     TRY(check_factor(s, 2, &up, &rows));
-    if (gate->n_rows != up->n_rows) return refuse(s, "gate has %u rows, up has %u", gate->n_rows, up->n_rows);
-    if (s->op->p.act > DCT_ACT_SIGMOID) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    if (gate->n_rows != up->n_rows) return dct_op_refuse(s, "gate has %u rows, up has %u", gate->n_rows, up->n_rows);
+    TRY(has_act(s));
     return out_is(s, 0, DCT_FMT_F32, rows, gate->n_rows);
 }
 
 /* The table (input i) and the positions (input i + 1) of a rotation. */
-static dct_status check_rotation(const subject *s, uint32_t i, uint32_t rows) {
+static dct_status check_rotation(const dct_subject *s, uint32_t i, uint32_t rows) {
     const dct_op_params *p = &s->op->p;
     const dct_value *table;
     TRY(in_any(s, i, DCT_FMT_F32, &table));
-    if (table->kind != DCT_KIND_PERSISTENT) return refuse(s, "input %u '%s' is not a rotary table", i, table->name);
+    if (table->kind != DCT_KIND_PERSISTENT) return dct_op_refuse(s, "input %u '%s' is not a rotary table", i, table->name);
     if (p->n_rot == 0 || p->n_rot % 2 != 0 || p->n_rot > p->head_dim)
-        return refuse(s, "rotates %u of %u elements", p->n_rot, p->head_dim);
+        return dct_op_refuse(s, "rotates %u of %u elements", p->n_rot, p->head_dim);
     if (table->cols != p->n_rot)
-        return refuse(s, "table '%s' is for %u elements, expected %u", table->name, table->cols, p->n_rot);
-    if (p->rope_style > DCT_ROPE_MROPE) return refuse(s, "rotation style %d is unknown", (int)p->rope_style);
+        return dct_op_refuse(s, "table '%s' is for %u elements, expected %u", table->name, table->cols, p->n_rot);
+    if (p->rope_style > DCT_ROPE_MROPE) return dct_op_refuse(s, "rotation style %d is unknown", (int)p->rope_style);
     for (int k = 0; k < 4; k++) {
-        if (p->sections[k] < 0) return refuse(s, "section %d is negative", k);
+        if (p->sections[k] < 0) return dct_op_refuse(s, "section %d is negative", k);
     }
     return in_is(s, i + 1, DCT_FMT_I32, rows, 4);
 }
 
-static dct_status check_rope(const subject *s) {
+static dct_status check_rope(const dct_subject *s) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     TRY(in_is(s, 0, DCT_FMT_F32, x->rows, (uint64_t)s->op->p.n_head * s->op->p.head_dim));
@@ -213,24 +191,24 @@ static dct_status check_rope(const subject *s) {
 }
 
 /* k (input i), v (input i + 1) of `rows` rows and the two caches (from input c) that they go to. */
-static dct_status check_store(const subject *s, uint32_t i, uint32_t c, uint32_t rows) {
+static dct_status check_store(const dct_subject *s, uint32_t i, uint32_t c, uint32_t rows) {
     const dct_op_params *p = &s->op->p;
     const dct_cache *kc, *vc;
     TRY(in_is(s, i, DCT_FMT_F32, rows, (uint64_t)p->n_head_kv * p->head_dim));
     TRY(in_is(s, i + 1, DCT_FMT_F32, rows, (uint64_t)p->n_head_kv * p->head_dim_v));
     TRY(in_cache(s, c, true, &kc));
     TRY(in_cache(s, c + 1, false, &vc));
-    if (kc->n_ctx != vc->n_ctx || kc->layer != vc->layer) return refuse(s, "K and V caches do not belong together");
+    if (kc->n_ctx != vc->n_ctx || kc->layer != vc->layer) return dct_op_refuse(s, "K and V caches do not belong together");
     return DCT_OK;
 }
 
-static dct_status check_kv_store(const subject *s) {
+static dct_status check_kv_store(const dct_subject *s) {
     const dct_value *k;
     TRY(in_all_rows(s, 0, &k));
     return check_store(s, 0, 2, k->rows);
 }
 
-static dct_status check_rope_kv(const subject *s) {
+static dct_status check_rope_kv(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *q;
     TRY(in_all_rows(s, 0, &q));
@@ -242,12 +220,13 @@ static dct_status check_rope_kv(const subject *s) {
     return out_is(s, 0, DCT_FMT_F32, q->rows, q->cols);
 }
 
-static dct_status check_heads(const subject *s) {
+static dct_status check_heads(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     if (p->n_head == 0 || p->n_head_kv == 0 || p->n_head % p->n_head_kv != 0) {
-        return refuse(s, "%u query heads do not share %u key heads evenly", p->n_head, p->n_head_kv);
+        return dct_op_refuse(s, "%u query heads do not share %u key heads evenly", p->n_head, p->n_head_kv);
     }
-    if (p->head_dim == 0 || p->head_dim_v == 0) return refuse(s, "heads of %u and %u elements", p->head_dim, p->head_dim_v);
+    if (p->head_dim == 0 || p->head_dim_v == 0)
+        return dct_op_refuse(s, "heads of %u and %u elements", p->head_dim, p->head_dim_v);
     return DCT_OK;
 }
 
@@ -259,7 +238,7 @@ static uint64_t part_cols(const dct_op_params *p) {
     return cols;
 }
 
-static dct_status check_attn(const subject *s) {
+static dct_status check_attn(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *q;
     const dct_cache *kc, *vc;
@@ -268,14 +247,14 @@ static dct_status check_attn(const subject *s) {
     TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
     TRY(in_cache(s, 1, true, &kc));
     TRY(in_cache(s, 2, false, &vc));
-    if (kc->n_ctx != vc->n_ctx) return refuse(s, "K and V caches hold %u and %u positions", kc->n_ctx, vc->n_ctx);
+    if (kc->n_ctx != vc->n_ctx) return dct_op_refuse(s, "K and V caches hold %u and %u positions", kc->n_ctx, vc->n_ctx);
     if (s->op->kind == DCT_OP_ATTN) return out_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim_v);
     if (p->n_part != dct_div_up(kc->n_ctx, DCT_PART_POSITIONS))
-        return refuse(s, "%u parts for %u positions", p->n_part, kc->n_ctx);
+        return dct_op_refuse(s, "%u parts for %u positions", p->n_part, kc->n_ctx);
     return out_is(s, 0, DCT_FMT_F32, q->rows, part_cols(p));
 }
 
-static dct_status check_attn_merge(const subject *s) {
+static dct_status check_attn_merge(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *parts;
     TRY(check_heads(s));
@@ -285,31 +264,30 @@ static dct_status check_attn_merge(const subject *s) {
 }
 
 /* GLU, ADD and MUL: two of one shape make a third. */
-static dct_status check_pair(const subject *s) {
+static dct_status check_pair(const dct_subject *s) {
     const dct_value *a;
     TRY(in_any(s, 0, DCT_FMT_F32, &a));
     TRY(in_is(s, 1, DCT_FMT_F32, a->rows, a->cols));
-    if (s->op->kind == DCT_OP_GLU && s->op->p.act > DCT_ACT_SIGMOID)
-        return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    if (s->op->kind == DCT_OP_GLU) TRY(has_act(s));
     return out_is(s, 0, DCT_FMT_F32, a->rows, a->cols);
 }
 
-static dct_status check_last_row(const subject *s) {
+static dct_status check_last_row(const dct_subject *s) {
     const dct_value *x;
     TRY(in_all_rows(s, 0, &x));
     return out_is(s, 0, DCT_FMT_F32, 1, x->cols);
 }
 
-static dct_status check_softcap(const subject *s) {
+static dct_status check_softcap(const dct_subject *s) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
-    if (!(s->op->p.softcap > 0)) return refuse(s, "cap %g is not positive", (double)s->op->p.softcap);
+    if (!(s->op->p.softcap > 0)) return dct_op_refuse(s, "cap %g is not positive", (double)s->op->p.softcap);
     return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
 }
 
 /* ---- ops that only graphs of one's own use ---- */
 
-static dct_status check_layer_norm(const subject *s) {
+static dct_status check_layer_norm(const dct_subject *s) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     TRY(in_vector(s, 1, x->cols));
@@ -317,28 +295,28 @@ static dct_status check_layer_norm(const subject *s) {
     return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
 }
 
-static dct_status check_act(const subject *s) {
+static dct_status check_act(const dct_subject *s) {
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
-    if (s->op->p.act > DCT_ACT_SIGMOID) return refuse(s, "activation %d is unknown", (int)s->op->p.act);
+    TRY(has_act(s));
     return out_is(s, 0, DCT_FMT_F32, x->rows, x->cols);
 }
 
 /* Rows for experts stand beside one another by chance of the routing: they are no sequence to slide a window over. */
-static dct_status check_window(const subject *s) {
+static dct_status check_window(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *x;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     if (p->width == 0 || p->stride == 0 || p->pad >= p->width)
-        return refuse(s, "width %u, stride %u, pad %u make no window", p->width, p->stride, p->pad);
-    if (x->row_mul != 1) return refuse(s, "'%s' has %u rows for one: no sequence", x->name, x->row_mul);
+        return dct_op_refuse(s, "width %u, stride %u, pad %u make no window", p->width, p->stride, p->pad);
+    if (x->row_mul != 1) return dct_op_refuse(s, "'%s' has %u rows for one: no sequence", x->name, x->row_mul);
     TRY(out_is(s, 0, DCT_FMT_F32, dct_div_up(x->rows, p->stride), (uint64_t)x->cols * p->width));
     const dct_value *out = &s->g->values[s->op->out[0]];
     if (out->row_mul == 1 && out->row_div == (uint64_t)x->row_div * p->stride) return DCT_OK;
-    return refuse(s, "output '%s' has %u of %u rows of a run", out->name, out->row_mul, out->row_div);
+    return dct_op_refuse(s, "output '%s' has %u of %u rows of a run", out->name, out->row_mul, out->row_div);
 }
 
-static dct_status check_kv_rows(const subject *s) {
+static dct_status check_kv_rows(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *k;
     TRY(check_heads(s));
@@ -350,39 +328,39 @@ static dct_status check_kv_rows(const subject *s) {
 }
 
 /* K and V of one KV_ROWS, so that they have the same rows in every run; q may have others, unless it looks back from its own. */
-static dct_status check_attn_rows(const subject *s) {
+static dct_status check_attn_rows(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *q, *k, *v;
     TRY(check_heads(s));
     TRY(in_any(s, 0, DCT_FMT_F32, &q));
     TRY(in_any(s, 1, DCT_FMT_KV_ROWS, &k));
     TRY(in_any(s, 2, DCT_FMT_KV_ROWS, &v));
-    if (k->producer != v->producer || k == v) return refuse(s, "'%s' and '%s' do not belong together", k->name, v->name);
+    if (k->producer != v->producer || k == v) return dct_op_refuse(s, "'%s' and '%s' do not belong together", k->name, v->name);
     TRY(in_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim));
     TRY(in_is(s, 1, DCT_FMT_KV_ROWS, k->rows, (uint64_t)p->n_head_kv * p->head_dim));
     TRY(in_is(s, 2, DCT_FMT_KV_ROWS, k->rows, (uint64_t)p->n_head_kv * p->head_dim_v));
-    if (p->causal && (dct_kv_round(q->rows) != k->rows || q->row_mul != k->row_mul || q->row_div != k->row_div))
-        return refuse(s, "causal, but '%s' has other rows than the keys", q->name);
+    if (p->causal && (dct_kv_round(q->rows) != k->rows || !dct_value_rows_alike(q, k)))
+        return dct_op_refuse(s, "causal, but '%s' has other rows than the keys", q->name);
     return out_is(s, 0, DCT_FMT_F32, q->rows, (uint64_t)p->n_head * p->head_dim_v);
 }
 
-static dct_status check_route(const subject *s) {
+static dct_status check_route(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *scores;
     TRY(in_any(s, 0, DCT_FMT_F32, &scores));
-    if (p->n_used == 0 || p->n_used > p->n_expert) return refuse(s, "%u of %u experts", p->n_used, p->n_expert);
+    if (p->n_used == 0 || p->n_used > p->n_expert) return dct_op_refuse(s, "%u of %u experts", p->n_used, p->n_expert);
     TRY(in_is(s, 0, DCT_FMT_F32, scores->rows, p->n_expert));
     TRY(out_is(s, 0, DCT_FMT_I32, scores->rows, p->n_used));
     return out_is(s, 1, DCT_FMT_F32, scores->rows, p->n_used);
 }
 
 /* The ids come from ROUTE for as many experts, so that none lies outside W whatever the data. */
-static dct_status check_routed(const subject *s, uint32_t i, const dct_value **ids) {
+static dct_status check_routed(const dct_subject *s, uint32_t i, const dct_value **ids) {
     const dct_op_params *p = &s->op->p;
     TRY(in_any(s, i, DCT_FMT_I32, ids));
     const dct_op *route = (*ids)->producer < s->g->n_ops ? &s->g->ops[(*ids)->producer] : NULL;
     if (route == NULL || route->kind != DCT_OP_ROUTE || route->p.n_expert != p->n_expert || route->p.n_used != p->n_used)
-        return refuse(s, "input %u '%s' does not choose %u of %u experts", i, (*ids)->name, p->n_used, p->n_expert);
+        return dct_op_refuse(s, "input %u '%s' does not choose %u of %u experts", i, (*ids)->name, p->n_used, p->n_expert);
     return in_is(s, i, DCT_FMT_I32, (*ids)->rows, p->n_used);
 }
 
@@ -391,7 +369,7 @@ static bool is_row_a_choice(const dct_value *x, const dct_value *ids, uint32_t n
     return x->rows == (uint64_t)ids->rows * n_used && x->row_mul == (uint64_t)ids->row_mul * n_used && x->row_div == ids->row_div;
 }
 
-static dct_status check_experts(const subject *s) {
+static dct_status check_experts(const dct_subject *s) {
     const dct_op_params *p = &s->op->p;
     const dct_value *ids, *x;
     const dct_weight *w;
@@ -399,33 +377,34 @@ static dct_status check_experts(const subject *s) {
     TRY(check_routed(s, 1, &ids));
     TRY(check_factor(s, 2, &w, &rows));
     x = &s->g->values[s->op->in[0]];
-    bool is_row_each = x->rows == ids->rows && x->row_mul == ids->row_mul && x->row_div == ids->row_div;
+    bool is_row_each = x->rows == ids->rows && dct_value_rows_alike(x, ids);
     if (!is_row_each && !is_row_a_choice(x, ids, p->n_used))
-        return refuse(s, "'%s' of %u rows has neither a row for each of the %u rows routed nor one for each of their choices",
-                      x->name, x->rows, ids->rows);
+        return dct_op_refuse(s,
+                             "'%s' of %u rows has neither a row for each of the %u rows routed nor one for each of their choices",
+                             x->name, x->rows, ids->rows);
     if (w->n_rows % ((uint64_t)p->n_expert * DCT_TILE_ROWS) != 0)
-        return refuse(s, "%u rows of '%s' are not %u experts of whole tiles of %d rows", w->n_rows, w->tensor, p->n_expert,
-                      DCT_TILE_ROWS);
+        return dct_op_refuse(s, "%u rows of '%s' are not %u experts of whole tiles of %d rows", w->n_rows, w->tensor, p->n_expert,
+                             DCT_TILE_ROWS);
     TRY(out_is(s, 0, DCT_FMT_F32, (uint64_t)ids->rows * p->n_used, w->n_rows / p->n_expert));
     const dct_value *out = &s->g->values[s->op->out[0]];
-    return is_row_a_choice(out, ids, p->n_used) ? DCT_OK : refuse(s, "output '%s' has other rows in a run", out->name);
+    return is_row_a_choice(out, ids, p->n_used) ? DCT_OK : dct_op_refuse(s, "output '%s' has other rows in a run", out->name);
 }
 
-static dct_status check_mix(const subject *s) {
+static dct_status check_mix(const dct_subject *s) {
     const dct_value *x = NULL, *w = NULL;
     TRY(in_any(s, 0, DCT_FMT_F32, &x));
     TRY(in_any(s, 1, DCT_FMT_F32, &w));
     if (s->op->p.group == 0 || !is_row_a_choice(x, w, s->op->p.group))
-        return refuse(s, "'%s' of %u rows is not %u rows for each of the %u of '%s'", x->name, x->rows, s->op->p.group, w->rows,
-                      w->name);
+        return dct_op_refuse(s, "'%s' of %u rows is not %u rows for each of the %u of '%s'", x->name, x->rows, s->op->p.group,
+                             w->rows, w->name);
     TRY(in_is(s, 1, DCT_FMT_F32, w->rows, s->op->p.group));
     TRY(out_is(s, 0, DCT_FMT_F32, w->rows, x->cols));
     const dct_value *out = &s->g->values[s->op->out[0]];
-    if (out->row_mul == w->row_mul && out->row_div == w->row_div) return DCT_OK;
-    return refuse(s, "output '%s' has other rows in a run", out->name);
+    if (dct_value_rows_alike(out, w)) return DCT_OK;
+    return dct_op_refuse(s, "output '%s' has other rows in a run", out->name);
 }
 
-static dct_status check_shapes(const subject *s) {
+dct_status dct_op_check_shapes(const dct_subject *s) {
     switch (s->op->kind) {
         case DCT_OP_EMBED: return check_embed(s);
         case DCT_OP_RMS_NORM: return check_norm(s, DCT_FMT_F32);
@@ -456,159 +435,5 @@ static dct_status check_shapes(const subject *s) {
         case DCT_OP_MIX: return check_mix(s);
         case DCT_OP_COUNT: break;
     }
-    return refuse(s, "unknown kind %d", (int)s->op->kind);
-}
-
-/* ---- what holds for ops of every kind ---- */
-
-/* Values of one op have the rows of one another not at the bound alone but in a run of any length; ops that turn rows into others
- * were asked above. */
-static dct_status check_run_rows(const subject *s) {
-    const dct_op *op = s->op;
-    if (op->kind == DCT_OP_WINDOW || op->kind == DCT_OP_EXPERTS || op->kind == DCT_OP_MIX) return DCT_OK;
-    const dct_value *first = &s->g->values[op->in[0]];
-    for (uint32_t i = 1; i < op->n_in + op->n_out; i++) {
-        dct_value_id id = i < op->n_in ? op->in[i] : op->out[i - op->n_in];
-        if (id == DCT_NONE || (op->kind == DCT_OP_ATTN_ROWS && i < op->n_in)) continue;
-        const dct_value *v = &s->g->values[id];
-        bool has_rows = v->kind != DCT_KIND_WEIGHT && v->kind != DCT_KIND_KV && v->kind != DCT_KIND_PERSISTENT;
-        if (has_rows && (v->row_mul != first->row_mul || v->row_div != first->row_div))
-            return refuse(s, "'%s' has other rows in a run than '%s'", v->name, first->name);
-    }
-    return DCT_OK;
-}
-
-/* Counts, ids, and that each input was defined before and each output here. */
-static dct_status check_wiring(const subject *s) {
-    const dct_op *op = s->op;
-    if ((uint32_t)op->kind >= DCT_OP_COUNT) return refuse(s, "unknown kind %d", (int)op->kind);
-    const dct_op_info *info = dct_op_info_of(op->kind);
-    if (op->n_in < info->in_min || op->n_in > info->in_max)
-        return refuse(s, "%u inputs, expected %u to %u", op->n_in, info->in_min, info->in_max);
-    if (op->n_out > info->n_out) return refuse(s, "%u outputs, expected %u", op->n_out, info->n_out);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (op->in[i] == DCT_NONE) continue;
-        if (op->in[i] >= s->g->n_values) return refuse(s, "input %u is value %u of %u", i, op->in[i], s->g->n_values);
-        const dct_value *v = &s->g->values[op->in[i]];
-        bool made = v->kind == DCT_KIND_INTERMEDIATE || v->kind == DCT_KIND_OUTPUT;
-        if (made && (v->producer == DCT_NONE || v->producer >= s->id))
-            return refuse(s, "input %u '%s' is read before it is defined", i, v->name);
-    }
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        if (op->out[i] == DCT_NONE) continue;
-        if (op->out[i] >= s->g->n_values) return refuse(s, "output %u is value %u of %u", i, op->out[i], s->g->n_values);
-        const dct_value *v = &s->g->values[op->out[i]];
-        if (v->kind != DCT_KIND_INTERMEDIATE && v->kind != DCT_KIND_OUTPUT)
-            return refuse(s, "output %u '%s' is not a value that ops make", i, v->name);
-        if (v->producer != s->id) return refuse(s, "output %u '%s' is produced elsewhere (op %u)", i, v->name, v->producer);
-        for (uint32_t j = 0; j < i; j++) {
-            if (op->out[j] == op->out[i]) return refuse(s, "output %u '%s' is produced twice", i, v->name);
-        }
-    }
-    return DCT_OK;
-}
-
-/* A value that the op overwrites: no other input of the op is that value, and nobody reads it later. */
-static dct_status check_overwritten(const subject *s, dct_value_id id) {
-    const char *name = s->g->values[id].name;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->op->n_in; i++) n += s->op->in[i] == id;
-    if (n != 1) return refuse(s, "overwrites '%s', which is another of its inputs too", name);
-    if (s->uses[id].last_read > s->id)
-        return refuse(s, "'%s' is read by op %u after it was overwritten", name, s->uses[id].last_read);
-    return DCT_OK;
-}
-
-/* A result in the bytes of an input: where ops.def allows it, of the same size, and nobody reads the input later. */
-static dct_status check_alias(const subject *s, uint32_t i) {
-    const dct_value *out = &s->g->values[s->op->out[i]];
-    if (out->alias_of == DCT_NONE) return DCT_OK;
-    int inplace = dct_op_info_of(s->op->kind)->inplace;
-    if (i != 0 || inplace < 0 || !has_in(s, (uint32_t)inplace) || s->op->in[inplace] != out->alias_of) {
-        return refuse(s, "output '%s' may not lie in the bytes of value %u", out->name, out->alias_of);
-    }
-    const dct_value *in = &s->g->values[out->alias_of];
-    if (in->kind != DCT_KIND_INTERMEDIATE)
-        return refuse(s, "'%s' would overwrite '%s', which is no intermediate", out->name, in->name);
-    if (in->bytes != out->bytes) return refuse(s, "'%s' and '%s' differ in size", out->name, in->name);
-    return check_overwritten(s, out->alias_of);
-}
-
-/* Inputs that the op writes: caches, and values that it may overwrite. */
-static dct_status check_written_inputs(const subject *s) {
-    for (uint32_t i = 0; i < s->op->n_in; i++) {
-        dct_value_id id = s->op->in[i];
-        if (id == DCT_NONE || !dct_op_writes_input(s->op->kind, i)) continue;
-        const dct_value *v = &s->g->values[id];
-        if (v->kind == DCT_KIND_KV) continue;
-        if (v->kind != DCT_KIND_INTERMEDIATE) return refuse(s, "would overwrite '%s', which is no intermediate", v->name);
-        TRY(check_overwritten(s, id));
-    }
-    return DCT_OK;
-}
-
-/* Attention reads a cache only after the rows of this run were stored in it. */
-static dct_status check_caches_stored(const subject *s) {
-    if (s->op->kind != DCT_OP_ATTN && s->op->kind != DCT_OP_ATTN_PART) return DCT_OK;
-    for (uint32_t i = 1; i <= 2; i++) {
-        dct_op_id stored = s->uses[s->op->in[i]].first_write;
-        if (stored == DCT_NONE || stored > s->id)
-            return refuse(s, "'%s' is read before its rows are stored", s->g->values[s->op->in[i]].name);
-    }
-    return DCT_OK;
-}
-
-static dct_status check_op(const subject *s) {
-    TRY(check_shapes(s));
-    TRY(check_run_rows(s));
-    TRY(check_written_inputs(s));
-    TRY(check_caches_stored(s));
-    for (uint32_t i = 0; i < s->op->n_out; i++) {
-        if (s->op->out[i] != DCT_NONE) TRY(check_alias(s, i));
-    }
-    return DCT_OK;
-}
-
-/* ---- the whole ---- */
-
-static void find_uses(const dct_graph *g, use *uses) {
-    for (dct_value_id v = 0; v < g->n_values; v++) uses[v] = (use){DCT_NONE, DCT_NONE};
-    for (dct_op_id id = 0; id < g->n_ops; id++) {
-        const dct_op *op = &g->ops[id];
-        for (uint32_t i = 0; i < op->n_in; i++) {
-            if (op->in[i] == DCT_NONE) continue;
-            use *u = &uses[op->in[i]];
-            u->last_read = id;
-            if (u->first_write == DCT_NONE && dct_op_writes_input(op->kind, i)) u->first_write = id;
-        }
-    }
-}
-
-static dct_status check_ops(const dct_graph *g, dct_arena *work, dct_err *err) {
-    use *uses = dct_arena_array(work, g->n_values, sizeof *uses);
-    if (uses == NULL) return dct_fail_memory(err, work, "checking a graph");
-    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_wiring(&(subject){g, &g->ops[id], id, NULL, err}));
-    find_uses(g, uses);
-    for (dct_op_id id = 0; id < g->n_ops; id++) TRY(check_op(&(subject){g, &g->ops[id], id, uses, err}));
-    return DCT_OK;
-}
-
-dct_status dct_graph_check(const dct_graph *g, dct_err *err) {
-    if (g->status != DCT_OK) {
-        if (err != NULL) *err = g->err;
-        return g->status;
-    }
-    TRY(dct_graph_check_values(g, err));
-    dct_arena work; /* the graph's own may be shared, and what is checked is not changed */
-    dct_arena_init(&work, 0);
-    dct_status status = check_ops(g, &work, err);
-    dct_arena_deinit(&work);
-    return status == DCT_OK ? dct_graph_check_producers(g, err) : status;
-}
-
-dct_status dct_graph_check_last(const dct_graph *g, dct_err *err) {
-    subject s = {g, &g->ops[g->n_ops - 1], g->n_ops - 1, NULL, err};
-    TRY(check_wiring(&s));
-    TRY(check_shapes(&s));
-    return check_run_rows(&s);
+    return dct_op_refuse(s, "unknown kind %d", (int)s->op->kind);
 }

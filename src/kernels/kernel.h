@@ -26,8 +26,12 @@
 #ifndef DCT_KERNELS_KERNEL_H
 #define DCT_KERNELS_KERNEL_H
 
-#include "base/dtype.h"
 #include "kernels/layout.h"
+
+typedef enum dct_act { DCT_ACT_SILU, DCT_ACT_GELU_TANH, DCT_ACT_SIGMOID } dct_act;
+typedef enum dct_rope_style {
+    DCT_ROPE_NORM, DCT_ROPE_NEOX, DCT_ROPE_MROPE
+} dct_rope_style; /* pairs (2i,2i+1) | (i,i+n/2) | NEOX with sections */
 
 /* ---- quantised activations: a row of k (a multiple of 32) ----
  *   int8 codes[k] | f32 scales[k/32] | i16 sums[k/16], the whole padded to 64 bytes. Block of 32: amax = max |x|;
@@ -104,8 +108,8 @@ typedef struct dct_attn_args {
 
 enum { DCT_ATTN_ROWS = 4 }; /* rows that attn may handle together; also the rows a piece has */
 
-/* Scratch of attn and attn_part for one worker: the largest over the instruction sets. */
-uint64_t dct_attn_scratch_bytes(uint32_t n_head, uint32_t n_head_kv, uint32_t dk, uint32_t dv);
+/* Scratch of attn and attn_part for one worker, for values of dv elements: the largest over the instruction sets. */
+uint64_t dct_attn_scratch_bytes(uint32_t dv);
 
 typedef struct dct_rope_args {
     float *x;            /* [row][n_head*head_dim], in place, stride floats a row */
@@ -113,7 +117,7 @@ typedef struct dct_rope_args {
     uint32_t n, n_head, head_dim, n_rot;
     const float *table;  /* [n_ctx][n_rot]: (cos, sin) pairs */
     const int32_t *pos;  /* [row][4]: t, h, w, 0 */
-    uint32_t style;      /* dct_rope_style */
+    dct_rope_style style;
     int32_t sections[4];
 } dct_rope_args;
 
@@ -127,7 +131,7 @@ typedef struct dct_kernels {
     /* w[group]; y may be x */
     void (*rms_norm)(const float *x, const float *w, uint32_t group, uint32_t n_groups, float eps, float *y);
     void (*rope)(const dct_rope_args *args);
-    void (*glu)(int act, const float *gate, const float *up, uint32_t n, float *out); /* out may be gate */
+    void (*glu)(dct_act act, const float *gate, const float *up, uint32_t n, float *out); /* out may be gate */
     void (*add)(const float *a, const float *b, uint32_t n, float *out);
     void (*mul)(const float *a, const float *b, uint32_t n, float *out);
     void (*layer_norm)(const float *x, const float *w, const float *b, uint32_t n, float eps, float *y); /* y may be x */

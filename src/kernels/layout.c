@@ -357,7 +357,7 @@ static void unpack_iq4_xs(const uint8_t *unit, uint32_t r, unit_row *out) {
 
 enum { AFFINE_COLS = 128 };
 
-static float scale_at(dct_dtype type, const uint8_t *p) {
+static float float_at(dct_dtype type, const uint8_t *p) {
     if (type == DCT_TYPE_F32) return dct_f32_of_bits(load32(p));
     return type == DCT_TYPE_F16 ? dct_f32_of_f16((uint16_t)load16(p)) : dct_f32_of_bf16((uint16_t)load16(p));
 }
@@ -416,8 +416,8 @@ static void unpack_affine(dct_dtype type, const uint8_t *unit, uint32_t r, unit_
     get_affine_codes(unit, a->bits, r, out->codes);
     for (uint32_t g = 0; g < AFFINE_COLS / 32; g++) {
         uint32_t at = (g * 32 / a->group * DCT_TILE_ROWS + r) * width;
-        out->scales[g] = scale_at(a->scale, scales + at);
-        out->mins[g] = -scale_at(a->scale, biases + at);
+        out->scales[g] = float_at(a->scale, scales + at);
+        out->mins[g] = -float_at(a->scale, biases + at);
     }
 }
 
@@ -476,23 +476,16 @@ bool dct_layout_bytes(dct_dtype type, uint64_t m, uint64_t k, uint64_t *bytes) {
 
 /* ---- packing ---- */
 
-/* Sixteen columns a time, so that what is written stays in the nearest cache. */
-static void pack_f32(uint32_t k, const uint8_t *rows, uint32_t n, uint8_t *tile) {
-    for (uint32_t j0 = 0; j0 < k; j0 += 16) {
-        uint32_t end = k - j0 < 16 ? k : j0 + 16;
+/* Elements of `width` bytes, a known number wherever this is called. A few columns a time, so that what is written stays in the
+ * nearest cache. */
+static inline void pack_floats(uint32_t width, uint32_t k, const uint8_t *rows, uint32_t n, uint8_t *tile) {
+    const uint32_t run = 64 / width;
+    for (uint32_t j0 = 0; j0 < k; j0 += run) {
+        uint32_t end = k - j0 < run ? k : j0 + run;
         for (uint32_t r = 0; r < n; r++) {
-            const uint8_t *row = rows + (uint64_t)r * k * 4;
-            for (uint32_t j = j0; j < end; j++) memcpy(tile + ((uint64_t)j * 16 + r) * 4, row + (uint64_t)j * 4, 4);
-        }
-    }
-}
-
-static void pack_16bit(uint32_t k, const uint8_t *rows, uint32_t n, uint8_t *tile) {
-    for (uint32_t j0 = 0; j0 < k; j0 += 32) {
-        uint32_t end = k - j0 < 32 ? k : j0 + 32;
-        for (uint32_t r = 0; r < n; r++) {
-            const uint8_t *row = rows + (uint64_t)r * k * 2;
-            for (uint32_t j = j0; j < end; j++) memcpy(tile + ((uint64_t)j * 16 + r) * 2, row + (uint64_t)j * 2, 2);
+            const uint8_t *row = rows + (uint64_t)r * k * width;
+            for (uint32_t j = j0; j < end; j++)
+                memcpy(tile + ((uint64_t)j * DCT_TILE_ROWS + r) * width, row + (uint64_t)j * width, width);
         }
     }
 }
@@ -505,11 +498,11 @@ void dct_layout_pack_tile(dct_dtype type, uint32_t k, const void *rows, uint32_t
     (void)ok;
     memset(tile, 0, tile_bytes);
     if (type == DCT_TYPE_F32) {
-        pack_f32(k, rows, n, tile);
+        pack_floats(4, k, rows, n, tile);
         return;
     }
     if (dct_dtype_is_float(type)) {
-        pack_16bit(k, rows, n, tile);
+        pack_floats(2, k, rows, n, tile);
         return;
     }
     uint32_t unit_cols = f->layout.unit_cols, whole = k / unit_cols;
@@ -543,19 +536,14 @@ void dct_layout_unpack_row(dct_dtype type, uint32_t k, const void *tile, uint32_
     }
 }
 
-static float float_at(dct_dtype type, const uint8_t *tile, uint64_t index) {
-    if (type == DCT_TYPE_F32) return dct_f32_of_bits(load32(tile + 4 * index));
-    uint16_t bits = (uint16_t)load16(tile + 2 * index);
-    return type == DCT_TYPE_F16 ? dct_f32_of_f16(bits) : dct_f32_of_bf16(bits);
-}
-
 void dct_layout_row_f32(dct_dtype type, uint32_t k, const void *tile, uint32_t r, float *out) {
     const dct_layout *layout = &forms[type].layout;
-    if (dct_dtype_is_float(type)) {
-        for (uint32_t j = 0; j < k; j++) out[j] = float_at(type, tile, (uint64_t)j * 16 + r);
+    const uint8_t *unit = tile;
+    if (dct_dtype_is_float(type)) { /* a unit is a column */
+        const uint32_t width = dct_dtype_block_bytes(type);
+        for (uint32_t j = 0; j < k; j++, unit += layout->unit_bytes) out[j] = float_at(type, unit + r * width);
         return;
     }
-    const uint8_t *unit = tile;
     for (uint32_t j = 0; j < k; j += layout->unit_cols, unit += layout->unit_bytes) {
         uint32_t n = k - j < layout->unit_cols ? k - j : layout->unit_cols;
         int8_t codes[MAX_UNIT_COLS];

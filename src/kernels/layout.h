@@ -76,7 +76,4 @@ void dct_layout_row_f32(dct_dtype type, uint32_t k, const void *tile, uint32_t r
  * form. */
 void dct_dequant_row(dct_dtype type, uint32_t k, const void *row, float *out);
 
-/* The other direction, for synth and tests: quantises f32[k] into the file's form by simple round-to-nearest recipes. */
-void dct_quant_row(dct_dtype type, uint32_t k, const float *x, void *row);
-
 #endif

@@ -4,10 +4,6 @@
 
 #include "kernels/kernel.h"
 
-/* Values of dct_rope_args.style and of glu's act: those of ir/graph.h, which this floor cannot include. */
-enum { DCT_REF_ROPE_NORM, DCT_REF_ROPE_NEOX, DCT_REF_ROPE_MROPE };
-enum { DCT_REF_ACT_SILU, DCT_REF_ACT_GELU_TANH, DCT_REF_ACT_SIGMOID };
-
 /* Sums of a row: sixteen partial sums folded by one fixed tree. Destroys s. */
 static inline float dct_tree16(float s[16]) {
     for (int half = 8; half > 1; half /= 2) {
@@ -24,7 +20,7 @@ void dct_ref_rms_norm(const float *x, const float *w, uint32_t group, uint32_t n
 void dct_ref_rope(const dct_rope_args *args);
 uint32_t dct_ref_rope_stream(const dct_rope_args *args, uint32_t i); /* which of the streams t, h, w places pair i */
 void dct_ref_rotate_pair(float *x, const float *angles, uint32_t i, uint32_t n_pairs, bool adjacent); /* pair i of head x */
-void dct_ref_glu(int act, const float *gate, const float *up, uint32_t n, float *out);
+void dct_ref_glu(dct_act act, const float *gate, const float *up, uint32_t n, float *out);
 void dct_ref_add(const float *a, const float *b, uint32_t n, float *out);
 void dct_ref_mul(const float *a, const float *b, uint32_t n, float *out);
 void dct_ref_layer_norm(const float *x, const float *w, const float *b, uint32_t n, float eps, float *y);

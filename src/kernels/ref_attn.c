@@ -14,8 +14,7 @@
 #include "kernels/simd.h"
 
 /* Scalar scratch: the scores of a part, and the accumulator of the part that is folded next. The fold happens in `out`. */
-uint64_t dct_attn_scratch_bytes(uint32_t n_head, uint32_t n_head_kv, uint32_t dk, uint32_t dv) {
-    (void)n_head, (void)n_head_kv, (void)dk;
+uint64_t dct_attn_scratch_bytes(uint32_t dv) {
     uint64_t scalar = dct_round_up((DCT_PART_POSITIONS + (uint64_t)dv) * sizeof(float), 64);
     uint64_t vector = dct_simd_attn_scratch_bytes(dv);
     return scalar > vector ? scalar : vector;

@@ -106,7 +106,7 @@ void dct_ref_route(const float *scores, uint32_t n, uint32_t n_used, bool renorm
 
 /* Which of the streams t, h, w gives pair i its position. */
 uint32_t dct_ref_rope_stream(const dct_rope_args *args, uint32_t i) {
-    if (args->style != DCT_REF_ROPE_MROPE) return 0;
+    if (args->style != DCT_ROPE_MROPE) return 0;
     int64_t h = args->sections[0], w = h + args->sections[1], end = w + args->sections[2];
     if (i < h || i >= end) return 0;
     return i < w ? 1 : 2;
@@ -123,7 +123,7 @@ static void rotate_head(const dct_rope_args *args, const int32_t *pos, float *x)
     uint32_t n_pairs = args->n_rot / 2;
     for (uint32_t i = 0; i < n_pairs; i++) {
         const float *angles = args->table + (uint64_t)(uint32_t)pos[dct_ref_rope_stream(args, i)] * args->n_rot;
-        dct_ref_rotate_pair(x, angles, i, n_pairs, args->style == DCT_REF_ROPE_NORM);
+        dct_ref_rotate_pair(x, angles, i, n_pairs, args->style == DCT_ROPE_NORM);
     }
 }
 
@@ -137,15 +137,13 @@ void dct_ref_rope(const dct_rope_args *args) {
 
 /* ---- elementwise ---- */
 
-static float activate(int act, float x) {
-    if (act == DCT_REF_ACT_SIGMOID) return dct_sigmoid(x);
-    return act == DCT_REF_ACT_SILU ? dct_silu(x) : dct_gelu_tanh(x);
+static float activate(dct_act act, float x) {
+    if (act == DCT_ACT_SIGMOID) return dct_sigmoid(x);
+    return act == DCT_ACT_SILU ? dct_silu(x) : dct_gelu_tanh(x);
 }
 
-void dct_ref_glu(int act, const float *gate, const float *up, uint32_t n, float *out) {
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = activate(act, gate[i]) * up[i];
-    }
+void dct_ref_glu(dct_act act, const float *gate, const float *up, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) out[i] = activate(act, gate[i]) * up[i];
 }
 
 void dct_ref_add(const float *a, const float *b, uint32_t n, float *out) {

@@ -99,7 +99,7 @@ static void rotate_pairs(float *x, const float *angles, uint32_t begin, uint32_t
 /* One row: runs of pairs with the same position, sixteen pairs at a time and the rest of a run singly. */
 static void rotate_row(const dct_rope_args *args, uint32_t t) {
     const int32_t *pos = args->pos + 4 * (uint64_t)t;
-    const bool adjacent = args->style == DCT_REF_ROPE_NORM;
+    const bool adjacent = args->style == DCT_ROPE_NORM;
     const uint32_t n_pairs = args->n_rot / 2;
     float *row = args->x + t * args->stride;
     for (uint32_t begin = 0, end = 0; begin < n_pairs; begin = end) {
@@ -121,11 +121,11 @@ static void rope(const dct_rope_args *args) {
 
 /* ---- elementwise ---- */
 
-static void glu(int act, const float *gate, const float *up, uint32_t n, float *out) {
+static void glu(dct_act act, const float *gate, const float *up, uint32_t n, float *out) {
     for (uint32_t i = 0; i < n; i += 16) {
         uint32_t run = run_at(i, n);
         v16f x = v16f_load_n(gate + i, run);
-        v16f a = act == DCT_REF_ACT_SILU ? v16f_silu(x) : act == DCT_REF_ACT_SIGMOID ? v16f_sigmoid(x) : v16f_gelu_tanh(x);
+        v16f a = act == DCT_ACT_SILU ? v16f_silu(x) : act == DCT_ACT_SIGMOID ? v16f_sigmoid(x) : v16f_gelu_tanh(x);
         v16f_store_n(out + i, v16f_mul(a, v16f_load_n(up + i, run)), run);
     }
 }

@@ -16,6 +16,7 @@
 
 #include "engine/engine.h"
 #include "support/gguf_build.h"
+#include "support/quant.h"
 
 enum { R = 12, WIDTH = 64, EXPERTS = 4, EXPERT_ROWS = 32 };
 
@@ -313,7 +314,7 @@ static void experts_are_products_of_their_rows(void **state) {
     for (int type = 0; type < 3; type++) {
         uint64_t row_bytes;
         assert_true(dct_dtype_row_bytes(dtypes[type], WIDTH, &row_bytes));
-        for (int i = 0; i < EXPERTS * EXPERT_ROWS; i++) dct_quant_row(dtypes[type], WIDTH, numbers + i * WIDTH, packed + (size_t)i * row_bytes);
+        for (int i = 0; i < EXPERTS * EXPERT_ROWS; i++) quant_row(dtypes[type], WIDTH, numbers + i * WIDTH, packed + (size_t)i * row_bytes);
         dctms_graph *g = new_graph();
         dctms_value x = x_of(g), scores = dctms_graph_input(g, "scores", EXPERTS, 1);
         dctms_routing r = dctms_graph_route(g, scores, EXPERTS, false, "routing");

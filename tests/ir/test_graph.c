@@ -132,7 +132,7 @@ static void bytes_are_rounded_to_lines(void **state) {
     assert_int_equal(value_of(&f, "ids")->bytes, 64); /* 4 rows of 4 */
     assert_int_equal(value_of(&f, "blk.0.norm.q8")->bytes, R * dct_q8_row_bytes(WIDTH));
     assert_int_equal(value_of(&f, "blk.0.attn_parts")->bytes, R * HEADS * 2 * (DIM + 2) * 4);
-    assert_int_equal(dct_op_scratch_bytes(&f.g, op_of(&f, DCT_OP_ATTN_PART)), dct_attn_scratch_bytes(HEADS, HEADS, DIM, DIM));
+    assert_int_equal(dct_op_scratch_bytes(&f.g, op_of(&f, DCT_OP_ATTN_PART)), dct_attn_scratch_bytes(DIM));
     assert_int_equal(dct_op_scratch_bytes(&f.g, op_of(&f, DCT_OP_LINEAR)), 0);
     drop(&f);
 }

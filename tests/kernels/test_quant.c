@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "kernel_data.h"
+#include "support/quant.h"
 
 enum { K = 1024, MAX_ROW = K * 4 };
 static const double HALF_STEP = 0x1p-25; /* half of the least f16 */
@@ -41,7 +42,7 @@ static double bound_of(dct_dtype type) {
 
 static void quantise(dct_dtype type, const float *x, float *back) {
     uint8_t row[MAX_ROW];
-    dct_quant_row(type, K, x, row);
+    quant_row(type, K, x, row);
     dct_dequant_row(type, K, row, back);
 }
 

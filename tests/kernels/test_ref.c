@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "kernel_data.h"
 #include "kernels/kernel.h"
+#include "support/quant.h"
 
 static const double ULP = 0x1p-24; /* relative error of one rounding */
 
@@ -222,7 +223,7 @@ static void test_linear_order(void **state) {
     x[0] = 0x1p30f;
     x[32] = 1;
     x[64] = -0x1p30f;
-    dct_quant_row(DCT_TYPE_Q8_0, 96, w, file);
+    quant_row(DCT_TYPE_Q8_0, 96, w, file);
     uint8_t *tile = lines(2 * 1088), *row = lines(dct_q8_row_bytes(96));
     dct_layout_pack_tile(DCT_TYPE_Q8_0, 96, file, 1, tile);
     ref()->quant_q8(x, 96, row);
@@ -350,14 +351,14 @@ static void test_elementwise(void **state) {
     for (int i = 0; i < N; i++) assert_true(y[i] == a[i] + b[i]);
     ref()->softcap(a, N, 3, y);
     for (int i = 0; i < N; i++) assert_true(fabs(y[i] - 3 * tanh(a[i] / 3.0)) < 1e-6);
-    ref()->glu(0, a, b, N, y);
+    ref()->glu(DCT_ACT_SILU, a, b, N, y);
     for (int i = 0; i < N; i++) assert_true(fabs(y[i] - a[i] / (1 + exp(-(double)a[i])) * b[i]) < 2e-6);
-    ref()->glu(1, a, b, N, y);
+    ref()->glu(DCT_ACT_GELU_TANH, a, b, N, y);
     for (int i = 0; i < N; i++) {
         double gelu = 0.5 * a[i] * (1 + tanh(0.7978845608028654 * (a[i] + 0.044715 * a[i] * a[i] * a[i])));
         assert_true(fabs(y[i] - gelu * b[i]) < 4e-6);
     }
-    ref()->glu(1, a, b, N, a);
+    ref()->glu(DCT_ACT_GELU_TANH, a, b, N, a);
     assert_memory_equal(a, y, sizeof y);
 }
 

@@ -70,7 +70,7 @@ static problem problem_of(shape s) {
     p.parts = lines((uint64_t)s.n * s.n_head * n_part * (s.dv + 2) * 4);
     p.cache_k = lines(cache_bytes(s.type_k, s.n_head_kv, s.dk, s.n_ctx));
     p.cache_v = lines(cache_bytes(s.type_v, s.n_head_kv, s.dv, s.n_ctx));
-    p.scratch = lines(dct_attn_scratch_bytes(s.n_head, s.n_head_kv, s.dk, s.dv));
+    p.scratch = lines(dct_attn_scratch_bytes(s.dv));
     rng_floats(&g, p.q, (uint64_t)s.n * s.n_head * s.dk);
     rng_floats(&g, p.k, (uint64_t)n_pos * row_k);
     rng_floats(&g, p.v, (uint64_t)n_pos * row_v);
@@ -256,8 +256,8 @@ static void test_kv_bytes(void **state) {
     assert_false(dct_kv_bytes(DCT_TYPE_F32, 1, 1u << 31, 1u << 31, &bytes));
     assert_false(dct_kv_bytes(DCT_TYPE_F16, 1u << 16, 1u << 24, 1u << 24, &bytes));
     assert_int_equal(bytes, 7);
-    assert_true(dct_attn_scratch_bytes(28, 4, 128, 128) >= (DCT_PART_POSITIONS + 128) * sizeof(float));
-    assert_int_equal(dct_attn_scratch_bytes(7, 1, 80, 80) % 64, 0);
+    assert_true(dct_attn_scratch_bytes(128) >= (DCT_PART_POSITIONS + 128) * sizeof(float));
+    assert_int_equal(dct_attn_scratch_bytes(80) % 64, 0);
 }
 
 /* One stored position touches its own elements alone, where kernel.h draws them. */

@@ -285,10 +285,10 @@ static void check_rows(const dct_kernels *ref, const dct_kernels *simd) {
             fill(w, MOST, USUAL);
             COMPARE("rms_norm", table->rms_norm(x, w, n, groups, 1e-6f, out));
             COMPARE("rms_norm in place", table->rms_norm(out, w, n, groups, 1e-6f, out));
-            COMPARE("silu", table->glu(0, x, w, n, out));
-            COMPARE("silu in place", table->glu(0, out, w, n, out));
-            COMPARE("gelu", table->glu(1, x, w, n, out));
-            COMPARE("sigmoid", table->glu(2, x, w, n, out));
+            COMPARE("silu", table->glu(DCT_ACT_SILU, x, w, n, out));
+            COMPARE("silu in place", table->glu(DCT_ACT_SILU, out, w, n, out));
+            COMPARE("gelu", table->glu(DCT_ACT_GELU_TANH, x, w, n, out));
+            COMPARE("sigmoid", table->glu(DCT_ACT_SIGMOID, x, w, n, out));
             COMPARE("mul", table->mul(x, w, n, out));
             COMPARE("layer_norm", table->layer_norm(x, w, x, n, 1e-5f, out));
             COMPARE("layer_norm in place", table->layer_norm(out, w, x, n, 1e-5f, out));
@@ -309,8 +309,8 @@ static void check_exp(const dct_kernels *ref, const dct_kernels *simd) {
         w[i] = 1.0f;
     }
     fill(init, MOST, USUAL);
-    COMPARE("silu, wide", table->glu(0, x, w, MOST, out));
-    COMPARE("gelu, wide", table->glu(1, x, w, MOST, out));
+    COMPARE("silu, wide", table->glu(DCT_ACT_SILU, x, w, MOST, out));
+    COMPARE("gelu, wide", table->glu(DCT_ACT_GELU_TANH, x, w, MOST, out));
     COMPARE("softcap, wide", table->softcap(x, MOST, 50.0f, out));
     for (uint32_t i = 0; i < MOST; i++) x[i] = ((float)i - MOST / 2) * 0.0005f; /* both branches of tanh */
     COMPARE("softcap, narrow", table->softcap(x, MOST, 1.0f, out));
@@ -447,7 +447,7 @@ static void check_attn_shape(const dct_kernels *ref, const dct_kernels *simd, co
     void *k = new_bytes(cache_bytes(type_k, s->n_head_kv, s->dk, s->n_ctx)), *v = new_bytes(cache_bytes(type_v, s->n_head_kv, s->dv, s->n_ctx));
     for (int i = 0; i < 3; i++) out[i] = new_floats(out_floats);
     for (int i = 0; i < 2; i++) parts[i] = new_floats(part_floats);
-    a.scratch = new_bytes(dct_attn_scratch_bytes(s->n_head, s->n_head_kv, s->dk, s->dv));
+    a.scratch = new_bytes(dct_attn_scratch_bytes(s->dv));
     fill(q, s->n * a.q_stride, USUAL);
     fill_caches(&a, s->pos0 + s->n, k, v);
     a.q = q, a.k = k, a.v = v;

@@ -1,4 +1,4 @@
-/* kernels/quant: f32 rows into the file's forms, by round-to-nearest recipes without search. For synth and tests.
+/* f32 rows into the forms of files, by round-to-nearest recipes without search.
  *
  * Each block goes three steps: scales from the extremes of each group, rounded to what the block can hold; codes, nearest
  * under the rounded scales; bits into their places. Values must fit in f16 scales (magnitudes of a few thousand at most).
@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "kernels/layout.h"
 #include "kernels/tables.h"
+#include "support/quant.h"
 
 /* ---- numbers ---- */
 
@@ -326,7 +327,7 @@ static void block_affine(const dct_affine *a, const float *x, uint8_t *b) {
     }
 }
 
-void dct_quant_row(dct_dtype type, uint32_t k, const float *x, void *row) {
+void quant_row(dct_dtype type, uint32_t k, const float *x, void *row) {
     static void (*const blocks[DCT_TYPE_COUNT])(const float *x, uint8_t *block) = {
         [DCT_TYPE_F32] = block_f32,   [DCT_TYPE_F16] = block_f16,       [DCT_TYPE_BF16] = block_bf16,
         [DCT_TYPE_Q4_0] = block_q4_0, [DCT_TYPE_Q4_1] = block_q4_1,     [DCT_TYPE_Q5_0] = block_q5_0,
