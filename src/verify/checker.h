@@ -2,7 +2,7 @@
  *
  *   structure.c    ids in range, sizes from shapes, aliases, graph rules; every op in exactly one step; workers, waits
  *   happens.c      what is ordered before what, derived from the steps; every read after its write
- *   ranges.c       ranges in order of offset
+ *   ranges.c       ranges in order of offset; those of a packing in order of time
  *   memory.c       where values lie; no two that may be live together share a byte
  *   storage.c      weights, caches and tables: sizes, places, and agreement with file and bounds
  *   envelope.c     bounds, items, regions, M_max
@@ -17,6 +17,7 @@
 #ifndef DCT_VERIFY_CHECKER_H
 #define DCT_VERIFY_CHECKER_H
 
+#include "verify/ranges.h"
 #include "verify/verify.h"
 
 typedef struct dct_checker {
@@ -62,15 +63,6 @@ static inline bool dct_ranges_meet(uint64_t a, uint64_t a_bytes, uint64_t b, uin
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* A piece of a region, and whose it is. */
-typedef struct dct_range {
-    uint64_t offset, bytes;
-    uint32_t id;
-} dct_range;
-
-/* By offset, then bytes, then id. */
-void dct_sort_ranges(dct_range *ranges, uint32_t n);
-
 /* The first and last op, by number, that touch a value; first > last when none does. */
 typedef struct dct_life {
     uint32_t first, last;
@@ -82,7 +74,11 @@ static inline bool dct_range_within(uint64_t offset, uint64_t bytes, uint64_t si
     return bytes <= size && offset <= size - bytes;
 }
 
-bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b); /* all but where they lie */
+/* The same things of the model: all but where they lie and, for weights and caches, the bytes that follow from the rest. */
+bool dct_same_float(float a, float b); /* bit for bit */
+bool dct_same_weight(const dct_weight *a, const dct_weight *b);
+bool dct_same_cache(const dct_cache *a, const dct_cache *b);
+bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b);
 
 dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;

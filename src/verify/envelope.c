@@ -103,8 +103,14 @@ typedef struct item_walk {
     bool is_outside;
 } item_walk;
 
-static bool region_filled(const dct_plan *plan, const item_walk *w) {
-    return w->region < 0 || w->end == plan->region_bytes[w->region];
+/* On to region `to`, over regions that their items fill. */
+static dct_status walk_to(dct_checker *c, item_walk *w, int to) {
+    for (; w->region < to; w->region++, w->end = 0, w->is_outside = false) {
+        if (w->region < 0 || w->end == c->plan->region_bytes[w->region]) continue;
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu",
+                          dct_region_name((dct_region)w->region), (ull)w->end, (ull)c->plan->region_bytes[w->region]);
+    }
+    return DCT_OK;
 }
 
 /* Items are looked up by region and name. Those of a region stand together, and plan_io bounds how many there are. */
@@ -118,6 +124,25 @@ static dct_status check_name(dct_checker *c, uint32_t i) {
     return DCT_OK;
 }
 
+static dct_status take_outside(dct_checker *c, const dct_item *item, item_walk *w) {
+    if (item->region != DCT_REGION_RUNTIME)
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' lies outside the reservation, which only those of runtime may",
+                          item->name);
+    w->is_outside = true;
+    if (dct_add_u64(w->outside, item->bytes, &w->outside)) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
+}
+
+static dct_status take_inside(dct_checker *c, const dct_item *item, item_walk *w) {
+    uint64_t size = c->plan->region_bytes[w->region];
+    if (w->is_outside || item->offset != w->end || !dct_range_within(item->offset, item->bytes, size))
+        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
+                          "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
+                          dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w->end, (ull)size);
+    w->end += item->bytes;
+    return DCT_OK;
+}
+
 static dct_status check_items(dct_checker *c) {
     const dct_plan *plan = c->plan;
     item_walk w = {.region = -1};
@@ -128,40 +153,12 @@ static dct_status check_items(dct_checker *c) {
             return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item %u has no name, or stands in the wrong region", i);
         }
         dct_status status = check_name(c, i);
+        if (status == DCT_OK) status = walk_to(c, &w, (int)item->region);
+        if (status == DCT_OK) status = item->outside ? take_outside(c, item, &w) : take_inside(c, item, &w);
         if (status != DCT_OK) return status;
-        while (w.region < (int)item->region) {
-            if (!region_filled(plan, &w)) break;
-            w.region++;
-            w.end = 0;
-            w.is_outside = false;
-        }
-        if (w.region != (int)item->region) {
-            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu",
-                              dct_region_name((dct_region)w.region), (ull)w.end, (ull)plan->region_bytes[w.region]);
-        }
-        if (item->outside) {
-            if (item->region != DCT_REGION_RUNTIME) {
-                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
-                                  "item '%s' lies outside the reservation, which only those of runtime may", item->name);
-            }
-            w.is_outside = true;
-            if (!dct_add_u64(w.outside, item->bytes, &w.outside))
-                return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "item '%s' is larger than any memory", item->name);
-            continue;
-        }
-        if (w.is_outside || item->offset != w.end || !dct_range_within(item->offset, item->bytes, plan->region_bytes[w.region])) {
-            return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
-                              "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
-                              dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w.end,
-                              (ull)plan->region_bytes[w.region]);
-        }
-        w.end += item->bytes;
     }
-    for (; w.region < DCT_REGION_COUNT; w.region++, w.end = 0) {
-        if (region_filled(plan, &w)) continue;
-        return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "the items of %s add up to %llu, the region has %llu",
-                          dct_region_name((dct_region)w.region), (ull)w.end, (ull)plan->region_bytes[w.region]);
-    }
+    dct_status status = walk_to(c, &w, DCT_REGION_COUNT);
+    if (status != DCT_OK) return status;
     if (w.outside != plan->outside_bytes) {
         return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "items outside add up to %llu, the plan says %llu", (ull)w.outside,
                           (ull)plan->outside_bytes);

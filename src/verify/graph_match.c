@@ -16,7 +16,6 @@
  */
 #include <string.h>
 
-#include "base/half.h"
 #include "verify/checker.h"
 
 /* A logical op of the plan: inputs and outputs are values of the plan, or virtual ones that only fused ops know. */
@@ -143,21 +142,20 @@ static void take_apart(const dct_op *op, dct_value_id first_virtual, logical_lis
 
 /* ---- comparing ---- */
 
-static bool same_float(float a, float b) { return dct_bits_of_f32(a) == dct_bits_of_f32(b); }
-
 static bool same_heads(const dct_op_params *a, const dct_op_params *b) {
     return a->n_head == b->n_head && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
 }
 
 static bool same_attn(const dct_op_params *a, const dct_op_params *b) {
-    return same_heads(a, b) && a->window == b->window && same_float(a->scale, b->scale) && same_float(a->softcap, b->softcap);
+    return same_heads(a, b) && a->window == b->window && dct_same_float(a->scale, b->scale) &&
+           dct_same_float(a->softcap, b->softcap);
 }
 
 /* The parameters that ops.def gives a meaning for this kind; the others are not looked at by any kernel. */
 static bool same_params(dct_op_kind kind, const dct_op_params *a, const dct_op_params *b) {
     switch (kind) {
-        case DCT_OP_EMBED: return same_float(a->scale, b->scale);
-        case DCT_OP_RMS_NORM: return same_float(a->eps, b->eps) && a->group == b->group;
+        case DCT_OP_EMBED: return dct_same_float(a->scale, b->scale);
+        case DCT_OP_RMS_NORM: return dct_same_float(a->eps, b->eps) && a->group == b->group;
         case DCT_OP_ROPE:
             return a->n_head == b->n_head && a->head_dim == b->head_dim && a->n_rot == b->n_rot &&
                    a->rope_style == b->rope_style &&
@@ -168,11 +166,11 @@ static bool same_params(dct_op_kind kind, const dct_op_params *a, const dct_op_p
         case DCT_OP_ATTN_MERGE: return a->n_head == b->n_head && a->head_dim_v == b->head_dim_v && a->n_part == b->n_part;
         case DCT_OP_GLU:
         case DCT_OP_ACT: return a->act == b->act;
-        case DCT_OP_SOFTCAP: return same_float(a->softcap, b->softcap);
-        case DCT_OP_LAYER_NORM: return same_float(a->eps, b->eps);
+        case DCT_OP_SOFTCAP: return dct_same_float(a->softcap, b->softcap);
+        case DCT_OP_LAYER_NORM: return dct_same_float(a->eps, b->eps);
         case DCT_OP_WINDOW: return a->width == b->width && a->stride == b->stride && a->pad == b->pad;
         case DCT_OP_KV_ROWS: return a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
-        case DCT_OP_ATTN_ROWS: return same_heads(a, b) && same_float(a->scale, b->scale) && a->causal == b->causal;
+        case DCT_OP_ATTN_ROWS: return same_heads(a, b) && dct_same_float(a->scale, b->scale) && a->causal == b->causal;
         case DCT_OP_ROUTE: return a->n_expert == b->n_expert && a->n_used == b->n_used && a->renorm == b->renorm;
         case DCT_OP_EXPERTS: return a->n_expert == b->n_expert && a->n_used == b->n_used;
         case DCT_OP_MIX: return a->group == b->group;
@@ -202,8 +200,7 @@ static bool same_inputs(const matcher *m, const logical *l, const dct_op *op) {
 }
 
 static bool same_shape(const dct_value *a, const dct_value *b) {
-    return a->format == b->format && a->rows == b->rows && a->cols == b->cols && a->row_mul == b->row_mul &&
-           a->row_div == b->row_div;
+    return a->format == b->format && a->rows == b->rows && a->cols == b->cols && dct_value_rows_alike(a, b);
 }
 
 static dct_status mismatch(matcher *m, dct_op_id k, const logical *l, const char *why) {
@@ -257,29 +254,12 @@ static dct_status match_part(matcher *m, dct_op_id k, const logical *l) {
 
 /* ---- what has an identity of its own ---- */
 
-static bool same_weight(const dct_weight *a, const dct_weight *b) {
-    return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols &&
-           a->is_vector == b->is_vector && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
-}
-
-static bool same_cache(const dct_cache *a, const dct_cache *b) {
-    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
-           a->n_ctx == b->n_ctx && a->type == b->type;
-}
-
-static bool same_table(const dct_rope_table *a, const dct_rope_table *b) {
-    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->scaling == b->scaling && a->orig_ctx == b->orig_ctx &&
-           same_float(a->base, b->base) && same_float(a->factor, b->factor) && same_float(a->attn_factor, b->attn_factor) &&
-           same_float(a->ext_factor, b->ext_factor) && same_float(a->beta_fast, b->beta_fast) &&
-           same_float(a->beta_slow, b->beta_slow) && strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
-}
-
 static bool same_leaf(const matcher *m, const dct_value *a, const dct_value *b) {
     if (a->kind != b->kind || a->ref == DCT_NONE || b->ref == DCT_NONE || !same_shape(a, b)) return false;
     switch (a->kind) {
-        case DCT_KIND_WEIGHT: return same_weight(&m->plan->weights[a->ref], &m->trace->weights[b->ref]);
-        case DCT_KIND_KV: return same_cache(&m->plan->caches[a->ref], &m->trace->caches[b->ref]);
-        case DCT_KIND_PERSISTENT: return same_table(&m->plan->tables[a->ref], &m->trace->tables[b->ref]);
+        case DCT_KIND_WEIGHT: return dct_same_weight(&m->plan->weights[a->ref], &m->trace->weights[b->ref]);
+        case DCT_KIND_KV: return dct_same_cache(&m->plan->caches[a->ref], &m->trace->caches[b->ref]);
+        case DCT_KIND_PERSISTENT: return dct_same_table(&m->plan->tables[a->ref], &m->trace->tables[b->ref]);
         default: return false;
     }
 }

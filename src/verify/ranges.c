@@ -1,5 +1,7 @@
-/* Ranges in order of offset, so that neighbours are all that can meet. Heap sort: no memory, and no input makes it slow. */
-#include "verify/checker.h"
+/* Ranges in order, so that neighbours are all that can meet. Heap sort: no memory, and no input makes it slow. */
+#include "verify/ranges.h"
+
+#include <stdbool.h>
 
 static bool is_less(const dct_range *a, const dct_range *b) {
     if (a->offset != b->offset) return a->offset < b->offset;

@@ -103,23 +103,24 @@ static dct_status check_table(dct_checker *c, uint32_t i) {
                       (unsigned long long)t->bytes, (unsigned long long)want);
 }
 
-static bool same_weight(const dct_weight *a, const dct_weight *b) {
+bool dct_same_weight(const dct_weight *a, const dct_weight *b) {
     return a->type == b->type && a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols &&
-           a->is_vector == b->is_vector && a->bytes == b->bytes && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
+           a->is_vector == b->is_vector && strncmp(a->tensor, b->tensor, sizeof a->tensor) == 0;
 }
 
-static bool same_cache(const dct_cache *a, const dct_cache *b) {
+bool dct_same_cache(const dct_cache *a, const dct_cache *b) {
     return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
-           a->n_ctx == b->n_ctx && a->type == b->type && a->bytes == b->bytes;
+           a->n_ctx == b->n_ctx && a->type == b->type;
 }
 
-static bool same_float(float a, float b) { return dct_bits_of_f32(a) == dct_bits_of_f32(b); }
+bool dct_same_float(float a, float b) { return dct_bits_of_f32(a) == dct_bits_of_f32(b); }
 
 bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b) {
-    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && same_float(a->base, b->base) && same_float(a->factor, b->factor) &&
-           a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && same_float(a->attn_factor, b->attn_factor) &&
-           same_float(a->ext_factor, b->ext_factor) && same_float(a->beta_fast, b->beta_fast) &&
-           same_float(a->beta_slow, b->beta_slow) && strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
+    return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->scaling == b->scaling && a->orig_ctx == b->orig_ctx &&
+           dct_same_float(a->base, b->base) && dct_same_float(a->factor, b->factor) &&
+           dct_same_float(a->attn_factor, b->attn_factor) && dct_same_float(a->ext_factor, b->ext_factor) &&
+           dct_same_float(a->beta_fast, b->beta_fast) && dct_same_float(a->beta_slow, b->beta_slow) &&
+           strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
 }
 
 /* The graph of a phase has lists of its own; they must be the plan's, thing by thing. */
@@ -127,10 +128,12 @@ static dct_status check_phase_lists(dct_checker *c, const dct_phase *phase) {
     const dct_graph *g = &phase->graph;
     const dct_plan *plan = c->plan;
     bool same = g->n_weights == plan->n_weights;
-    for (uint32_t i = 0; same && i < g->n_weights; i++) same = same_weight(&g->weights[i], &plan->weights[i].w);
+    for (uint32_t i = 0; same && i < g->n_weights; i++)
+        same = dct_same_weight(&g->weights[i], &plan->weights[i].w) && g->weights[i].bytes == plan->weights[i].w.bytes;
     if (!same) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "%s: the weights of its graph are not the plan's", phase->name);
     same = g->n_caches == plan->n_caches;
-    for (uint32_t i = 0; same && i < g->n_caches; i++) same = same_cache(&g->caches[i], &plan->caches[i].c);
+    for (uint32_t i = 0; same && i < g->n_caches; i++)
+        same = dct_same_cache(&g->caches[i], &plan->caches[i].c) && g->caches[i].bytes == plan->caches[i].c.bytes;
     if (!same) return dct_refuse(c, DCT_DEFECT_KV_WRONG, "%s: the caches of its graph are not the plan's", phase->name);
     same = g->n_tables == plan->n_tables;
     for (uint32_t i = 0; same && i < g->n_tables; i++) same = dct_same_table(&g->tables[i], &plan->tables[i].t);
