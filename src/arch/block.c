@@ -251,3 +251,13 @@ void dct_block_head(dct_tracer *t, dct_value_id x) {
     if (capped) logits = dct_trace_softcap(t->g, logits, hp->final_softcap, "logits");
     dct_graph_output(t->g, logits);
 }
+
+void dct_block_decoder(dct_tracer *t, dct_value_id x, const dct_attn_spec *spec, bool fused_ffn) {
+    for (int32_t il = 0; il < (int32_t)t->hp->n_layer; il++) {
+        dct_value_id h = dct_block_norm(t, x, il, "attn_norm");
+        x = dct_trace_add(t->g, x, dct_block_attention(t, h, il, spec), il, "ffn_in");
+        h = dct_block_norm(t, x, il, "ffn_norm");
+        x = dct_trace_add(t->g, x, dct_block_ffn(t, h, il, DCT_ACT_SILU, fused_ffn), il, "out");
+    }
+    dct_block_head(t, x);
+}

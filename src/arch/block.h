@@ -39,6 +39,10 @@ dct_value_id dct_block_attention(dct_tracer *t, dct_value_id x, int32_t layer, c
 /* down(act(gate x) * up x). fused: ffn_up holds gate and up, in this order of rows. */
 dct_value_id dct_block_ffn(dct_tracer *t, dct_value_id x, int32_t layer, dct_act act, bool fused);
 
+/* All layers and the head of families that norm before each half of a layer and nowhere else; every layer is the same:
+ *     x = x + attention(norm(x));  x = x + down(silu(gate h) * up h), h = norm(x) */
+void dct_block_decoder(dct_tracer *t, dct_value_id x, const dct_attn_spec *spec, bool fused_ffn);
+
 /* The last row (when it alone is wanted), the output norm, the head (tied to token_embd when the file has no output.weight),
  * the final softcap; marks the graph's output. Nothing when no logits are wanted. */
 void dct_block_head(dct_tracer *t, dct_value_id x);

@@ -27,11 +27,5 @@ void dct_trace_llama(dct_tracer *t) {
     attn.table = dct_block_rope(t, &table);
     attn.rope_style = rope_style_of(t);
     attn.window = t->hp->sliding_window;
-    for (int32_t il = 0; il < (int32_t)t->hp->n_layer; il++) {
-        dct_value_id h = dct_block_norm(t, x, il, "attn_norm");
-        x = dct_trace_add(t->g, x, dct_block_attention(t, h, il, &attn), il, "ffn_in");
-        h = dct_block_norm(t, x, il, "ffn_norm");
-        x = dct_trace_add(t->g, x, dct_block_ffn(t, h, il, DCT_ACT_SILU, false), il, "out");
-    }
-    dct_block_head(t, x);
+    dct_block_decoder(t, x, &attn, false);
 }

@@ -25,11 +25,5 @@ void dct_trace_phi3(dct_tracer *t) {
     attn.table = dct_block_rope(t, &table);
     attn.window = t->hp->sliding_window;
     attn.fused_qkv = true;
-    for (int32_t il = 0; il < (int32_t)t->hp->n_layer; il++) {
-        dct_value_id h = dct_block_norm(t, x, il, "attn_norm");
-        x = dct_trace_add(t->g, x, dct_block_attention(t, h, il, &attn), il, "ffn_in");
-        h = dct_block_norm(t, x, il, "ffn_norm");
-        x = dct_trace_add(t->g, x, dct_block_ffn(t, h, il, DCT_ACT_SILU, true), il, "out");
-    }
-    dct_block_head(t, x);
+    dct_block_decoder(t, x, &attn, true);
 }

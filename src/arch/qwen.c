@@ -17,16 +17,6 @@ dct_status dct_adjust_qwen2vl(const dct_model *model, dct_hparams *hp, dct_err *
                     s[0], s[1], s[2], s[3], hp->n_rot / 2);
 }
 
-static void trace_qwen(dct_tracer *t, const dct_attn_spec *attn, dct_value_id x) {
-    for (int32_t il = 0; il < (int32_t)t->hp->n_layer; il++) {
-        dct_value_id h = dct_block_norm(t, x, il, "attn_norm");
-        x = dct_trace_add(t->g, x, dct_block_attention(t, h, il, attn), il, "ffn_in");
-        h = dct_block_norm(t, x, il, "ffn_norm");
-        x = dct_trace_add(t->g, x, dct_block_ffn(t, h, il, DCT_ACT_SILU, false), il, "out");
-    }
-    dct_block_head(t, x);
-}
-
 static dct_attn_spec qwen_attn(dct_tracer *t) {
     dct_rope_table table = dct_block_rope_table(t, "");
     dct_attn_spec attn = dct_block_attn_spec(t);
@@ -38,7 +28,7 @@ void dct_trace_qwen2(dct_tracer *t) {
     dct_value_id x = dct_block_embed(t, 1.0f);
     dct_attn_spec attn = qwen_attn(t);
     attn.needs_bias = true;
-    trace_qwen(t, &attn, x);
+    dct_block_decoder(t, x, &attn, false);
 }
 
 void dct_trace_qwen2vl(dct_tracer *t) {
@@ -46,12 +36,12 @@ void dct_trace_qwen2vl(dct_tracer *t) {
     dct_attn_spec attn = qwen_attn(t);
     attn.needs_bias = true;
     attn.rope_style = DCT_ROPE_MROPE;
-    trace_qwen(t, &attn, x);
+    dct_block_decoder(t, x, &attn, false);
 }
 
 void dct_trace_qwen3(dct_tracer *t) {
     dct_value_id x = dct_block_embed(t, 1.0f);
     dct_attn_spec attn = qwen_attn(t);
     attn.head_norms = true;
-    trace_qwen(t, &attn, x);
+    dct_block_decoder(t, x, &attn, false);
 }
