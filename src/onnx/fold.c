@@ -150,3 +150,22 @@ void dct_fold_strided(dct_shaping *s, const dct_onnx_item *in, int64_t from, con
     }
     t->items = items;
 }
+
+/* How far apart elements of `in` lie for the dimensions of t, to which it is broadcast. */
+static void broadcast_strides(const dct_onnx_tensor *in, const dct_onnx_tensor *t, int64_t strides[DCT_ONNX_MAX_DIMS]) {
+    int64_t own[DCT_ONNX_MAX_DIMS];
+    dct_strides(in, own);
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        uint32_t at = i + in->n_dims - t->n_dims; /* wraps where t has more dimensions: then it is no dimension of `in` */
+        strides[i] = i + in->n_dims < t->n_dims || in->dims[at] == 1 ? 0 : own[at];
+    }
+}
+
+const dct_onnx_item *dct_spread(dct_shaping *s, const dct_onnx_tensor *in, const dct_onnx_tensor *t) {
+    int64_t strides[DCT_ONNX_MAX_DIMS];
+    dct_onnx_tensor like = *t;
+    like.items = NULL;
+    broadcast_strides(in, t, strides);
+    dct_fold_strided(s, in->items, 0, strides, &like);
+    return like.items;
+}

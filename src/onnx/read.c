@@ -337,8 +337,8 @@ static void link_values(const reader *r, uint32_t *ids, uint32_t n) {
 }
 
 /* What bodies read, and how much that is; `out` may be NULL. */
-static uint32_t list_needs(const dct_onnx_node *node, uint32_t *out) {
-    uint32_t n = 0;
+static uint64_t list_needs(const dct_onnx_node *node, uint32_t *out) {
+    uint64_t n = 0;
     for (uint32_t a = 0; a < node->n_attrs; a++) {
         const dct_onnx_body *body = node->attrs[a].body;
         for (uint32_t i = 0; body != NULL && i < body->n_nodes; i++) {
@@ -363,13 +363,14 @@ static bool link_nodes(reader *r, dct_onnx_node *nodes, uint32_t n) {
             link_values(r, body->outputs, body->n_outputs);
             if (!link_nodes(r, body->nodes, body->n_nodes)) return false;
         }
-        uint32_t n_more = list_needs(node, NULL);
-        if (n_more == 0) continue;
-        uint32_t *in = dct_arena_grow(r->w.arena, node->in, node->n_in, (uint64_t)node->n_in + n_more, sizeof *in);
+        uint64_t n_needs = node->n_in + list_needs(node, NULL);
+        if (n_needs == node->n_in) continue;
+        if (n_needs > UINT32_MAX) return dct_wire_fail(&r->w, "bodies read more values than can be counted");
+        uint32_t *in = dct_arena_grow(r->w.arena, node->in, node->n_in, n_needs, sizeof *in);
         if (in == NULL) return dct_wire_fail_memory(&r->w);
         list_needs(node, in + node->n_in);
         node->in = in;
-        node->n_needs += n_more;
+        node->n_needs = (uint32_t)n_needs;
     }
     return true;
 }

@@ -45,10 +45,7 @@ bool dct_rule_reshape(dct_shaping *s) {
 static bool product_of(dct_shaping *s, const dct_onnx_tensor *in, uint32_t from, uint32_t to, dct_onnx_tensor *t) {
     dct_onnx_tensor part = {.n_dims = 0};
     uint64_t n;
-    for (uint32_t i = from; i < to; i++) {
-        if (!dct_add_dim(s, &part, in->dims[i])) return false;
-    }
-    return dct_onnx_count(&part, &n) && dct_add_dim(s, t, (int64_t)n);
+    return dct_add_dims(s, &part, &in->dims[from], to - from) && dct_onnx_count(&part, &n) && dct_add_dim(s, t, (int64_t)n);
 }
 
 bool dct_rule_flatten(dct_shaping *s) {
@@ -65,7 +62,7 @@ bool dct_rule_squeeze(dct_shaping *s) {
     const dct_onnx_item *axes;
     uint32_t n;
     bool goes[DCT_ONNX_MAX_DIMS];
-    if (!dct_need_in(s, 1) || !dct_ints(s, 1, "axes", &axes, &n)) return false;
+    if (!dct_need_axes(s, &axes, &n)) return false;
     const dct_onnx_tensor *in = dct_in(s, 0);
     if (!dct_axes(s, axes, n, in->n_dims, goes)) return false;
     dct_onnx_tensor t = {.n_dims = 0};
@@ -80,7 +77,7 @@ bool dct_rule_unsqueeze(dct_shaping *s) {
     const dct_onnx_item *axes;
     uint32_t n, from = 0;
     bool is_new[DCT_ONNX_MAX_DIMS];
-    if (!dct_need_in(s, 1) || !dct_ints(s, 1, "axes", &axes, &n)) return false;
+    if (!dct_need_axes(s, &axes, &n)) return false;
     const dct_onnx_tensor *in = dct_in(s, 0);
     if (n > DCT_ONNX_MAX_DIMS - in->n_dims) return dct_cannot(s, "its output has more than %d dimensions", DCT_ONNX_MAX_DIMS);
     if (!dct_axes(s, axes, n, in->n_dims + n, is_new)) return false;
@@ -117,16 +114,8 @@ bool dct_rule_expand(dct_shaping *s) {
     if (!dct_need_in(s, 2) || !dct_ints(s, 1, NULL, &wanted, &n)) return false;
     const dct_onnx_tensor *in = dct_in(s, 0);
     dct_onnx_tensor shape = {.n_dims = 0}, t = *in;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!dct_add_dim(s, &shape, wanted[i].i)) return false;
-    }
-    if (!dct_broadcast(s, &t, &shape)) return false;
-    int64_t own[DCT_ONNX_MAX_DIMS], strides[DCT_ONNX_MAX_DIMS];
-    dct_strides(in, own);
-    uint32_t shift = t.n_dims - in->n_dims;
-    for (uint32_t i = 0; i < t.n_dims; i++) strides[i] = i < shift || in->dims[i - shift] == 1 ? 0 : own[i - shift];
-    t.items = NULL;
-    dct_fold_strided(s, in->items, 0, strides, &t);
+    if (!dct_add_listed(s, &shape, wanted, n) || !dct_broadcast(s, &t, &shape)) return false;
+    t.items = dct_spread(s, in, &t);
     return dct_set(s, 0, &t);
 }
 
@@ -146,15 +135,13 @@ static bool find_cuts(dct_shaping *s, cuts *c) {
     return fits || dct_cannot(s, "its starts, ends, axes and steps are not as many");
 }
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 /* Where a cut of a dimension begins, and how many elements it has. */
 static void cut_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *from, int64_t *n) {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? dim : dim - 1;
     *from = *n = 0;
     if (dim == 0) return;
-    start = clamp(start < 0 ? start + dim : start, 0, high);
-    end = clamp(end < 0 ? end + dim : end, low, high);
+    start = dct_clamp(start < 0 ? start + dim : start, 0, high);
+    end = dct_clamp(end < 0 ? end + dim : end, low, high);
     int64_t span = step > 0 ? end - start : start - end, by = step > 0 ? step : -step;
     *from = start;
     *n = span <= 0 ? 0 : span / by + (span % by != 0);
@@ -171,7 +158,7 @@ bool dct_rule_slice(dct_shaping *s) {
     dct_strides(in, strides);
     for (uint32_t i = 0; i < c.n; i++) {
         uint32_t axis;
-        int64_t start, step = c.steps != NULL ? clamp(c.steps[i].i, -INT32_MAX, INT32_MAX) : 1;
+        int64_t start, step = c.steps != NULL ? dct_clamp(c.steps[i].i, -INT32_MAX, INT32_MAX) : 1;
         if (!dct_axis(s, c.axes != NULL ? c.axes[i].i : (int64_t)i, in->n_dims, &axis)) return false;
         if (step == 0 || seen[axis]) return dct_cannot(s, step == 0 ? "a step is 0" : "axis %u is named twice", axis);
         seen[axis] = true;

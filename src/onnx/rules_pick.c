@@ -30,10 +30,8 @@ bool dct_rule_gather(dct_shaping *s) {
     if (!dct_axis(s, dct_attr_int(s, "axis", 0), in->n_dims, &axis)) return false;
     dct_onnx_tensor t = {.type = in->type};
     for (uint32_t i = 0; i < in->n_dims; i++) {
-        if (i != axis && !dct_add_dim(s, &t, in->dims[i])) return false;
-        for (uint32_t k = 0; i == axis && k < index->n_dims; k++) {
-            if (!dct_add_dim(s, &t, index->dims[k])) return false;
-        }
+        bool fits = i == axis ? dct_add_dims(s, &t, index->dims, index->n_dims) : dct_add_dim(s, &t, in->dims[i]);
+        if (!fits) return false;
     }
     fold_gather(s, axis, &t);
     return dct_set(s, 0, &t);
@@ -51,13 +49,9 @@ bool dct_rule_gather_nd(dct_shaping *s) {
     if (batch < 0 || batch >= index->n_dims || batch + deep > in->n_dims)
         return dct_cannot(s, "its indices do not fit its input");
     dct_onnx_tensor t = {.type = in->type};
-    for (uint32_t i = 0; i + 1 < index->n_dims; i++) {
-        if (!dct_add_dim(s, &t, index->dims[i])) return false;
-    }
-    for (uint32_t i = (uint32_t)(batch + deep); i < in->n_dims; i++) {
-        if (!dct_add_dim(s, &t, in->dims[i])) return false;
-    }
-    return dct_set(s, 0, &t);
+    uint32_t rest = (uint32_t)(batch + deep);
+    return dct_add_dims(s, &t, index->dims, index->n_dims - 1) &&
+           dct_add_dims(s, &t, &in->dims[rest], in->n_dims - rest) && dct_set(s, 0, &t);
 }
 
 bool dct_rule_one_hot(dct_shaping *s) {
@@ -121,7 +115,7 @@ bool dct_rule_reduce(dct_shaping *s) {
     const dct_onnx_item *axes;
     uint32_t n;
     bool goes[DCT_ONNX_MAX_DIMS];
-    if (!dct_need_in(s, 1) || !dct_ints(s, 1, "axes", &axes, &n)) return false;
+    if (!dct_need_axes(s, &axes, &n)) return false;
     const dct_onnx_tensor *in = dct_in(s, 0);
     if (!dct_axes(s, axes, n, in->n_dims, goes)) return false;
     bool keeps = dct_attr_int(s, "keepdims", 1) != 0, all = n == 0 && dct_attr_int(s, "noop_with_empty_axes", 0) == 0;

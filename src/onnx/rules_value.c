@@ -86,33 +86,13 @@ bool dct_rule_quantized_binary(dct_shaping *s) {
 
 /* ---- several inputs ---- */
 
-/* How far apart elements of `in` lie for the dimensions of t, to which it is broadcast. */
-static void broadcast_strides(const dct_onnx_tensor *in, const dct_onnx_tensor *t, int64_t strides[DCT_ONNX_MAX_DIMS]) {
-    int64_t own[DCT_ONNX_MAX_DIMS];
-    dct_strides(in, own);
-    for (uint32_t i = 0; i < t->n_dims; i++) {
-        uint32_t at = i + in->n_dims - t->n_dims; /* wraps where t has more dimensions: then it is no dimension of `in` */
-        strides[i] = i + in->n_dims < t->n_dims || in->dims[at] == 1 ? 0 : own[at];
-    }
-}
-
-/* The elements of `in` for each of t, NULL when they are not known. */
-static const dct_onnx_item *spread(dct_shaping *s, const dct_onnx_tensor *in, const dct_onnx_tensor *t) {
-    int64_t strides[DCT_ONNX_MAX_DIMS];
-    dct_onnx_tensor like = *t;
-    like.items = NULL;
-    broadcast_strides(in, t, strides);
-    dct_fold_strided(s, in->items, 0, strides, &like);
-    return like.items;
-}
-
 /* The elements of t from those of all inputs, two at a time. */
 static void fold_all(dct_shaping *s, uint32_t type, dct_onnx_tensor *t) {
     uint64_t n;
     dct_onnx_item *items = s->code != DCT_DO_NOTHING ? dct_new_items(s, t) : NULL;
     if (items == NULL || !dct_onnx_count(t, &n) || dct_attr_int(s, "fmod", 0) != 0) return;
     for (uint32_t k = 0; k < s->node->n_in; k++) {
-        const dct_onnx_item *in = dct_in(s, k) != NULL ? spread(s, dct_in(s, k), t) : NULL;
+        const dct_onnx_item *in = dct_in(s, k) != NULL ? dct_spread(s, dct_in(s, k), t) : NULL;
         if (in == NULL) return;
         for (uint64_t i = 0; i < n; i++) {
             if (k == 0) items[i] = in[i];
@@ -144,7 +124,7 @@ bool dct_rule_where(dct_shaping *s) {
     if (!dct_broadcast(s, &t, dct_in(s, 0)) || !dct_broadcast(s, &t, dct_in(s, 2))) return false;
     t.items = NULL;
     const dct_onnx_item *in[3];
-    for (uint32_t k = 0; k < 3; k++) in[k] = spread(s, dct_in(s, k), &t);
+    for (uint32_t k = 0; k < 3; k++) in[k] = dct_spread(s, dct_in(s, k), &t);
     uint64_t n = 0;
     dct_onnx_item *items = in[0] != NULL && in[1] != NULL && in[2] != NULL ? dct_new_items(s, &t) : NULL;
     if (items != NULL && dct_onnx_count(&t, &n)) t.items = items;
@@ -182,22 +162,13 @@ bool dct_rule_constant(dct_shaping *s) {
     return dct_cannot(s, "attribute '%s' is no value that can be planned", dct_onnx_quote(attr->name).text);
 }
 
-/* The dimensions that a list names. */
-static bool shape_of_list(dct_shaping *s, const dct_onnx_item *items, uint32_t n, dct_onnx_tensor *t) {
-    t->n_dims = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!dct_add_dim(s, t, items[i].i)) return false;
-    }
-    return true;
-}
-
 bool dct_rule_constant_of_shape(dct_shaping *s) {
     const dct_onnx_item *dims;
     uint32_t n_dims;
     if (!dct_need_in(s, 1) || !dct_ints(s, 0, NULL, &dims, &n_dims)) return false;
     const dct_onnx_attr *value = dct_attr(s, "value");
     dct_onnx_tensor t = {.type = value != NULL ? value->tensor.type : DCT_ONNX_F32};
-    if (!shape_of_list(s, dims, n_dims, &t)) return false;
+    if (!dct_add_listed(s, &t, dims, n_dims)) return false;
     uint64_t n = 1;
     if (value != NULL && (!dct_onnx_count(&value->tensor, &n) || n != 1)) return dct_cannot(s, "its value is not one element");
     static const dct_onnx_item zero = {0}; /* of integers and floats alike */
@@ -211,7 +182,7 @@ bool dct_rule_random(dct_shaping *s) {
     int64_t type = dct_attr_int(s, "dtype", DCT_ONNX_F32);
     if (shape == NULL || type <= 0 || type > UINT16_MAX) return dct_cannot(s, "it has no shape, or no type");
     dct_onnx_tensor t = {.type = (uint32_t)type};
-    return shape_of_list(s, shape->items, shape->n_items, &t) && dct_set(s, 0, &t);
+    return dct_add_listed(s, &t, shape->items, shape->n_items) && dct_set(s, 0, &t);
 }
 
 /* How many numbers a range has; false when that is not known, or senseless. */
@@ -243,14 +214,12 @@ bool dct_rule_range(dct_shaping *s) {
     return dct_set(s, 0, &t);
 }
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 bool dct_rule_shape(dct_shaping *s) {
     if (!dct_need_in(s, 1)) return false;
     const dct_onnx_tensor *in = dct_in(s, 0);
     int64_t n = in->n_dims, from = dct_attr_int(s, "start", 0), to = dct_attr_int(s, "end", n);
-    from = clamp(from < 0 ? from + n : from, 0, n);
-    to = clamp(to < 0 ? to + n : to, from, n);
+    from = dct_clamp(from < 0 ? from + n : from, 0, n);
+    to = dct_clamp(to < 0 ? to + n : to, from, n);
     dct_onnx_tensor t = {.type = DCT_ONNX_I64, .n_dims = 1, .dims = {to - from}};
     dct_onnx_item *items = dct_new_items(s, &t);
     if (items == NULL) return false;

@@ -134,12 +134,14 @@ bool dct_need_dims(dct_shaping *s, uint32_t k, uint32_t least) {
     return in->n_dims >= least || dct_cannot(s, "input %u has %u dimensions, at least %u are needed", k, in->n_dims, least);
 }
 
-const dct_onnx_attr *dct_attr(const dct_shaping *s, const char *name) {
-    for (uint32_t i = 0; i < s->node->n_attrs; i++) {
-        if (dct_str_eq_z(s->node->attrs[i].name, name)) return &s->node->attrs[i];
+static const dct_onnx_attr *find_attr(const dct_onnx_node *node, const char *name) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (dct_str_eq_z(node->attrs[i].name, name)) return &node->attrs[i];
     }
     return NULL;
 }
+
+const dct_onnx_attr *dct_attr(const dct_shaping *s, const char *name) { return find_attr(s->node, name); }
 
 int64_t dct_attr_int(const dct_shaping *s, const char *name, int64_t otherwise) {
     const dct_onnx_attr *attr = dct_attr(s, name);
@@ -189,6 +191,10 @@ bool dct_axes(dct_shaping *s, const dct_onnx_item *items, uint32_t n, uint32_t n
     return true;
 }
 
+bool dct_need_axes(dct_shaping *s, const dct_onnx_item **axes, uint32_t *n) {
+    return dct_need_in(s, 1) && dct_ints(s, 1, "axes", axes, n);
+}
+
 /* ---- what it answers ---- */
 
 bool dct_set(dct_shaping *s, uint32_t k, const dct_onnx_tensor *t) {
@@ -215,6 +221,20 @@ bool dct_add_dim(dct_shaping *s, dct_onnx_tensor *t, int64_t size) {
     if (t->n_dims == DCT_ONNX_MAX_DIMS) return dct_cannot(s, "its output has more than %d dimensions", DCT_ONNX_MAX_DIMS);
     if (size < 0) return dct_cannot(s, "dimension %u of its output would be %lld", t->n_dims, (long long)size);
     t->dims[t->n_dims++] = size;
+    return true;
+}
+
+bool dct_add_dims(dct_shaping *s, dct_onnx_tensor *t, const int64_t *sizes, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dct_add_dim(s, t, sizes[i])) return false;
+    }
+    return true;
+}
+
+bool dct_add_listed(dct_shaping *s, dct_onnx_tensor *t, const dct_onnx_item *sizes, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dct_add_dim(s, t, sizes[i].i)) return false;
+    }
     return true;
 }
 
@@ -264,10 +284,8 @@ static bool condition(const dct_onnx_graph *g, const dct_onnx_node *node, bool *
 }
 
 static const dct_onnx_body *branch(const dct_onnx_node *node, const char *name) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        if (dct_str_eq_z(node->attrs[i].name, name)) return node->attrs[i].body;
-    }
-    return NULL;
+    const dct_onnx_attr *attr = find_attr(node, name);
+    return attr != NULL ? attr->body : NULL;
 }
 
 /* ---- the walk ---- */

@@ -35,11 +35,16 @@ bool dct_ints(dct_shaping *s, uint32_t k, const char *attr, const dct_onnx_item 
 bool dct_axis(dct_shaping *s, int64_t axis, uint32_t n_dims, uint32_t *out);
 bool dct_axes(dct_shaping *s, const dct_onnx_item *items, uint32_t n, uint32_t n_dims, bool is_in[DCT_ONNX_MAX_DIMS]);
 
+/* Input 0 is there, and the axes that it is treated along, in input 1 or an attribute: as dct_ints. */
+bool dct_need_axes(dct_shaping *s, const dct_onnx_item **axes, uint32_t *n);
+
 /* ---- what it answers ---- */
 bool dct_cannot(dct_shaping *s, const char *format, ...) DCT_PRINTF(2, 3); /* false */
 bool dct_set(dct_shaping *s, uint32_t k, const dct_onnx_tensor *t); /* output k; without effect when it is left out */
 bool dct_set_like(dct_shaping *s, uint32_t k, uint32_t type, const dct_onnx_tensor *shape); /* of that shape, nothing known */
 bool dct_add_dim(dct_shaping *s, dct_onnx_tensor *t, int64_t size);
+bool dct_add_dims(dct_shaping *s, dct_onnx_tensor *t, const int64_t *sizes, uint32_t n);
+bool dct_add_listed(dct_shaping *s, dct_onnx_tensor *t, const dct_onnx_item *sizes, uint32_t n); /* of a list of integers */
 
 /* t's dimensions and those of `other` as numpy broadcasts them, into t. */
 bool dct_broadcast(dct_shaping *s, dct_onnx_tensor *t, const dct_onnx_tensor *other);
@@ -50,6 +55,11 @@ dct_onnx_item *dct_new_items(dct_shaping *s, const dct_onnx_tensor *t);
 /* t's elements as a view of `in`: element (i0, i1, ...) is in[from + i0 * strides[0] + i1 * strides[1] + ...]. */
 void dct_fold_strided(dct_shaping *s, const dct_onnx_item *in, int64_t from, const int64_t *strides, dct_onnx_tensor *t);
 void dct_strides(const dct_onnx_tensor *t, int64_t strides[DCT_ONNX_MAX_DIMS]); /* of t as it lies */
+
+/* The elements of `in` for each of t, to which it is broadcast; NULL when they are not known. */
+const dct_onnx_item *dct_spread(dct_shaping *s, const dct_onnx_tensor *in, const dct_onnx_tensor *t);
+
+static inline int64_t dct_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
 /* ---- the rules ---- */
 #define DCT_RULE(name) bool dct_rule_##name(dct_shaping *s);
