@@ -3,19 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t dct_utf8_next(const void *text, size_t n, uint32_t *c) {
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const uint8_t *s = text;
-    size_t len = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
-    if (len == 0 || len > n) return 0;
-    *c = len == 1 ? s[0] : s[0] & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        *c = *c << 6 | (s[i] & 0x3f);
-    }
-    bool valid = *c >= least[len] && *c <= 0x10ffff && !(*c >= 0xd800 && *c <= 0xdfff);
-    return valid ? len : 0;
-}
+#include "base/utf8.h"
 
 bool dct_is_unsafe_char(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||

@@ -10,9 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The code point at s (n > 0 bytes are there) and how many bytes it has; 0 when they are not valid UTF-8. */
-size_t dct_utf8_next(const void *s, size_t n, uint32_t *c);
-
 enum { DCT_SAFE_CHAR_BYTES = 12 }; /* "\u{10ffff}" and its end */
 
 /* Control characters, line separators, and the marks that turn the direction of what follows. */

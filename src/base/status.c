@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/safe_text.h"
+#include "base/utf8.h"
 
 static void fill(dct_err *err, dct_status code, uint64_t offset, const char *format, va_list args) {
     if (err == NULL) return;

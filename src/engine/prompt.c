@@ -40,7 +40,7 @@ static dct_status lay_out(const dctms_session *s, uint64_t n_text, uint64_t n_co
     uint64_t have = s->tokenizer.scratch_bytes;
     if (n_text > have || n_parts > have / sizeof(dct_text_part)) return too_long(s, n_text, n_parts, err);
     uint64_t text = dct_round_up(n_copied, 64), parts = dct_round_up(n_parts * sizeof(dct_text_part), 64);
-    if (text + parts + dct_tokenizer_scratch_bytes(s->tokenizer.tables, n_text) > have) return too_long(s, n_text, n_parts, err);
+    if (text + parts + dct_tokenizer_scratch_bytes(n_text) > have) return too_long(s, n_text, n_parts, err);
     char *at = s->tokenizer.scratch;
     *l = (layout){at, (dct_text_part *)(at + text), n_parts, at + text + parts, s->tokenizer.scratch_bytes - text - parts};
     return DCT_OK;

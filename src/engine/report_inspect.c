@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/safe_text.h"
+#include "base/utf8.h"
 #include "engine/report.h"
 
 enum { SHOWN_ELEMENTS = 8, SHOWN_BYTES = 240 };

@@ -40,7 +40,7 @@ void dctms_tokenizer_free(dctms_tokenizer *t) {
 dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n_text, bool add_special, bool parse_special,
                             dctms_token *ids, size_t cap, size_t *n, dctms_error *err) {
     dct_err why = {0};
-    uint64_t need = dct_tokenizer_scratch_bytes(t->tables, n_text), n_ids = 0;
+    uint64_t need = dct_tokenizer_scratch_bytes(n_text), n_ids = 0;
     bool is_own = need > t->scratch_bytes;
     void *scratch = is_own ? dct_os_map((size_t)need) : t->scratch;
     if (scratch == NULL) return dct_give(dct_os_fail_map("the tokens of a text", need, &why), &why, err);

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "base/safe_text.h"
 #include "base/size.h"
+#include "base/utf8.h"
 
 /* ---- checking ---- */
 

@@ -59,7 +59,7 @@ dct_status dct_sink_put_byte(const dct_tokenizer *t, uint8_t byte, dct_token_sin
 static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, void *scratch, dct_token_sink *sink,
                             dct_err *err) {
     if (n == 0) return DCT_OK;
-    if (t->kind == DCT_VOCAB_SPM) return dct_spm_encode(t, t->special.add_space_prefix, text, (uint32_t)n, scratch, sink, err);
+    if (t->kind == DCT_VOCAB_SPM) return dct_spm_encode(t, text, (uint32_t)n, scratch, sink, err);
     dct_pre_walk walk = dct_pre_start(t->pre, text, n);
     uint64_t from, to;
     while (dct_pre_next(&walk, &from, &to)) {
@@ -92,8 +92,7 @@ static dct_status put_text(const dct_tokenizer *t, const uint8_t *text, uint64_t
     return put_plain(t, text + plain, n - plain, scratch, sink, err);
 }
 
-uint64_t dct_tokenizer_scratch_bytes(const dct_tokenizer *t, uint64_t n_text) {
-    (void)t;
+uint64_t dct_tokenizer_scratch_bytes(uint64_t n_text) {
     return dct_merge_scratch_bytes(n_text + 1); /* one more for SPM's space */
 }
 

@@ -38,7 +38,7 @@ uint32_t dct_tokenizer_longest(const dct_tokenizer *t); /* bytes of the longest 
 dct_token dct_tokenizer_find(const dct_tokenizer *t, dct_str text);
 
 /* Scratch that encoding n bytes of text needs, at most: 24 bytes a byte, of any alignment. */
-uint64_t dct_tokenizer_scratch_bytes(const dct_tokenizer *t, uint64_t n_text);
+uint64_t dct_tokenizer_scratch_bytes(uint64_t n_text);
 
 /* Text to ids. add_special: bos/eos as the file says. parse_special: the texts of control and user-defined tokens become those
  * tokens; when false, user-defined tokens still do and control tokens never (user text cannot make one). At most `cap` ids are

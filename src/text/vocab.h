@@ -83,7 +83,7 @@ uint64_t dct_merge_scratch_bytes(uint64_t n);
 dct_status dct_bpe_encode(const dct_tokenizer *t, const uint8_t *word, uint32_t n, void *scratch, dct_token_sink *sink,
                           dct_err *err) DCT_MUST_CHECK;
 /* A stretch of text between two special tokens. */
-dct_status dct_spm_encode(const dct_tokenizer *t, bool lead_space, const uint8_t *text, uint32_t n, void *scratch,
-                          dct_token_sink *sink, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_spm_encode(const dct_tokenizer *t, const uint8_t *text, uint32_t n, void *scratch, dct_token_sink *sink,
+                          dct_err *err) DCT_MUST_CHECK;
 
 #endif

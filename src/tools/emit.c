@@ -16,6 +16,7 @@
 
 #include "base/safe_text.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "tools/tools.h"
 
 enum { PAGE = 4096, MIB = 1024 * 1024, LABEL_BYTES = 64 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/safe_text.h"
+#include "base/utf8.h"
 #include "tools/pack_svg.h"
 
 static void put_shape(const dct_text *t, const dct_onnx_tensor *tensor, const char *between) {

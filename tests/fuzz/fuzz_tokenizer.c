@@ -104,7 +104,7 @@ static void make_vocabulary(image *g, const char *cut) {
 static void run_text(const dct_tokenizer *t, const uint8_t *text, size_t n, bool is_ours) {
     dct_err err;
     uint64_t n_ids = 0, cap = 3 * n + 4;
-    void *scratch = malloc(dct_tokenizer_scratch_bytes(t, n));
+    void *scratch = malloc(dct_tokenizer_scratch_bytes(n));
     dct_token *ids = malloc(cap * sizeof *ids);
     char *back = malloc(cap * ((uint64_t)dct_tokenizer_longest(t) + 1));
     const dct_text_part parts[] = {{n / 2, true}, {n, false}};

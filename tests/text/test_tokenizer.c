@@ -49,7 +49,7 @@ static void test_special_tokens(void **state) {
 
 static void check_parts(const test_vocab *v, const char *text, const dct_text_part *parts, uint64_t n_parts, const dct_token *want, uint64_t n) {
     dct_err err = {0};
-    void *scratch = malloc(dct_tokenizer_scratch_bytes(v->t, strlen(text)));
+    void *scratch = malloc(dct_tokenizer_scratch_bytes(strlen(text)));
     test_ids got = {malloc(64 * sizeof(dct_token)), 0};
     assert_int_equal(dct_tokenizer_encode_parts(v->t, text, strlen(text), parts, n_parts, false, scratch, got.ids, 64, &got.n, &err), DCT_OK);
     assert_true(test_same_ids(text, 0, got, want, n));
@@ -547,7 +547,7 @@ static void check_linear(const test_vocab *v, const char *unit, size_t n) {
     char *text = malloc(n);
     for (size_t i = 0; i < n; i++) text[i] = unit[i % n_unit];
     n -= n % n_unit;
-    long_run run = {v, text, n / 10 / n_unit * n_unit, malloc(dct_tokenizer_scratch_bytes(v->t, n)), malloc((n + 1) * sizeof(dct_token)), 0, 0};
+    long_run run = {v, text, n / 10 / n_unit * n_unit, malloc(dct_tokenizer_scratch_bytes(n)), malloc((n + 1) * sizeof(dct_token)), 0, 0};
     run_on_small_stack(&run);
     double short_seconds = run.seconds;
     run.n = n;
