@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "compile/passes.h"
 #include "compile/sort.h"
+#include "plan/plan_text.h"
 
 static dct_status check_bounds(const dct_compile_params *params, dct_err *err) {
     const dct_bounds *b = &params->bounds;
@@ -22,16 +23,6 @@ static dct_status check_bounds(const dct_compile_params *params, dct_err *err) {
 }
 
 /* ---- weights, caches and tables are those of the plan; graphs refer to them ---- */
-
-static bool same_weight(const dct_weight *a, const dct_weight *b) {
-    return a->row_begin == b->row_begin && a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->type == b->type &&
-           a->is_vector == b->is_vector && a->bytes == b->bytes && strcmp(a->tensor, b->tensor) == 0;
-}
-
-static bool same_cache(const dct_cache *a, const dct_cache *b) {
-    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
-           a->n_ctx == b->n_ctx && a->type == b->type && a->bytes == b->bytes;
-}
 
 /* Phases of one model trace the same weights, caches and tables in the same order: the first trace names them, the others must
  * agree. */
@@ -53,9 +44,10 @@ static dct_status adopt_references(dct_plan *plan, const dct_graph *g, dct_arena
         return DCT_OK;
     }
     bool same = g->n_weights == plan->n_weights && g->n_caches == plan->n_caches && g->n_tables == plan->n_tables;
-    for (uint32_t i = 0; same && i < g->n_weights; i++) same = same_weight(&g->weights[i], &plan->weights[i].w);
-    for (uint32_t i = 0; same && i < g->n_caches; i++) same = same_cache(&g->caches[i], &plan->caches[i].c);
-    if (!same) return dct_fail(err, DCT_BUG, "two phases of '%s' use different weights or caches", plan->arch);
+    for (uint32_t i = 0; same && i < g->n_weights; i++) same = dct_weight_equal(&g->weights[i], &plan->weights[i].w);
+    for (uint32_t i = 0; same && i < g->n_caches; i++) same = dct_cache_equal(&g->caches[i], &plan->caches[i].c);
+    for (uint32_t i = 0; same && i < g->n_tables; i++) same = dct_rope_table_equal(&g->tables[i], &plan->tables[i].t);
+    if (!same) return dct_fail(err, DCT_BUG, "two phases of '%s' use different weights, caches or tables", plan->arch);
     return DCT_OK;
 }
 
@@ -243,16 +235,14 @@ dct_need dct_need_of(const dct_plan *plan) {
     return need;
 }
 
-static double mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
-
 dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err) {
     return dct_fail(err, DCT_NO_FIT,
                     "needs at least %llu bytes (%.2f MiB) with ctx %u and ubatch %u: weights %.2f, kv %.2f, persistent %.2f, "
                     "intermediate %.2f, runtime %.2f MiB; the budget is %llu bytes (%.2f MiB)",
-                    (unsigned long long)least->bytes, mib(least->bytes), least->n_ctx, least->ubatch,
-                    mib(least->terms[DCT_REGION_WEIGHTS]), mib(least->terms[DCT_REGION_KV]),
-                    mib(least->terms[DCT_REGION_PERSISTENT]), mib(least->terms[DCT_REGION_ARENA]),
-                    mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, mib(budget));
+                    (unsigned long long)least->bytes, dct_mib(least->bytes), least->n_ctx, least->ubatch,
+                    dct_mib(least->terms[DCT_REGION_WEIGHTS]), dct_mib(least->terms[DCT_REGION_KV]),
+                    dct_mib(least->terms[DCT_REGION_PERSISTENT]), dct_mib(least->terms[DCT_REGION_ARENA]),
+                    dct_mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, dct_mib(budget));
 }
 
 dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out,

@@ -4,7 +4,7 @@
 #define DCT_COMPILE_COMPILE_H
 
 #include "arch/arch.h"
-#include "plan/plan.h"
+#include "plan/group.h"
 
 /* ---- profile: a machine's roofline ---- */
 
@@ -80,6 +80,11 @@ uint32_t dct_next_chunk(uint32_t ubatch);
  * "needs at least X: what each term costs; the budget is Y" when none is; *least_bytes is X. */
 dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out,
                               uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
+
+/* Lays plans out in one reservation; everything lies in the arena, the list of plans stays the caller's. `exclusive`: no two of
+ * them will run at the same time. DCT_NO_FIT when their sum does not fit in 64 bits. */
+dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,
+                         dct_err *err) DCT_MUST_CHECK;
 
 /* ---- pack: the packer alone ---- */
 

@@ -12,13 +12,14 @@
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena; the kernel's own memory for it
  *                   all, when asked for
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "compile/passes.h"
 
-enum { FIXED_ITEMS = 16 }; /* items besides weights, tables, extras and named ends: caches, inputs, roundings, ... */
+enum { FIXED_ITEMS = 20 }; /* items besides weights, tables, extras and named ends: caches, inputs, roundings, ... */
 
 typedef struct builder {
     dct_plan *plan;
@@ -40,6 +41,7 @@ static void add_bytes(builder *b, uint64_t *sum, uint64_t bytes) {
 
 static void add_item(builder *b, const char *name, uint64_t bytes, bool outside) {
     if (bytes == 0) return;
+    assert(b->plan->n_items < b->cap);
     dct_item *item = &b->plan->items[b->plan->n_items++];
     *item = (dct_item){.region = b->region, .bytes = bytes, .outside = outside, .offset = outside ? 0 : b->at};
     snprintf(item->name, sizeof item->name, "%s", name);

@@ -1,11 +1,10 @@
 /* compile/group: makes the pieces of one reservation for several plans (plan/group.h shows which). Region after region, and in
  * each plan after plan; each piece is whole pages, as the regions are.
  */
-#include "plan/group.h"
-
 #include <string.h>
 
 #include "base/size.h"
+#include "compile/compile.h"
 
 /* Whose arena an exclusive group shares: the first family's, which must be where it is, else the first plan's. */
 static uint32_t arena_host(const dct_group *g) {

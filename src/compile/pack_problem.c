@@ -52,11 +52,11 @@ static dct_status cut_pieces(dct_problem *p, dct_arena *arena, dct_err *err) {
         const dct_pack_item *item = &p->items[i];
         p->first_piece[i] = p->n_pieces;
         if (item->n_pieces == 0 && item->size > 0)
-            p->pieces[p->n_pieces++] = (dct_piece){0, item->size, item->begin, item->end, i};
+            p->pieces[p->n_pieces++] = (dct_problem_piece){0, item->size, item->begin, item->end, i};
         for (uint32_t k = 0; k < item->n_pieces; k++) {
             const dct_pack_piece *piece = &item->pieces[k];
             if (piece->low > 0 || piece->high < item->size) p->shaped = true;
-            p->pieces[p->n_pieces++] = (dct_piece){piece->low, piece->high, piece->begin, piece->end, i};
+            p->pieces[p->n_pieces++] = (dct_problem_piece){piece->low, piece->high, piece->begin, piece->end, i};
         }
     }
     p->first_piece[p->n] = p->n_pieces;
@@ -76,7 +76,7 @@ static dct_status find_load(dct_problem *p, dct_arena *arena, dct_err *err) {
     uint64_t live = 0;
     p->load_at = p->n > 0 ? p->items[0].begin : 0;
     for (uint32_t k = 0; k < n_keys; k++) {
-        const dct_piece *piece = &p->pieces[keys[k].index];
+        const dct_problem_piece *piece = &p->pieces[keys[k].index];
         if (keys[k].second == 0) {
             live -= piece->high - piece->low;
             continue;

@@ -12,16 +12,16 @@
 
 #include "compile/compile.h"
 
-typedef struct dct_piece {
+typedef struct dct_problem_piece {
     uint64_t low, high; /* bytes of its item, low < high */
     uint32_t begin, end, item;
-} dct_piece;
+} dct_problem_piece;
 
 typedef struct dct_problem {
     const dct_pack_item *items;
     uint32_t n;
     const uint64_t *conflict; /* NULL: pieces that share a time conflict */
-    dct_piece *pieces;        /* of item i: first_piece[i] .. first_piece[i + 1]; an item without bytes has none */
+    dct_problem_piece *pieces;        /* of item i: first_piece[i] .. first_piece[i + 1]; an item without bytes has none */
     uint32_t *first_piece, n_pieces;
     bool shaped;              /* some piece is not the whole height of its item: exhausting the search proves nothing then */
     uint64_t load, bound;     /* bound: fixed items can force more than the load */

@@ -48,7 +48,7 @@ static void count_sections(builder *b, uint32_t *n_sections) {
     }
 }
 
-static void add_member(builder *b, const dct_piece *piece) {
+static void add_member(builder *b, const dct_problem_piece *piece) {
     uint32_t item = piece->item, section = b->s.n;
     b->s.members[b->n_members++] = (dct_member){piece->low, piece->high - piece->low, item};
     if (section < b->s.span_begin[item]) b->s.span_begin[item] = section;
@@ -144,7 +144,7 @@ static bool meet(const dct_problem *p, uint32_t x, uint32_t y, dct_neighbor *out
     bool met = false;
     uint32_t a = p->first_piece[x], c = p->first_piece[y];
     while (a < p->first_piece[x + 1] && c < p->first_piece[y + 1]) {
-        const dct_piece *mine = &p->pieces[a], *other = &p->pieces[c];
+        const dct_problem_piece *mine = &p->pieces[a], *other = &p->pieces[c];
         if (mine->begin < other->end && other->begin < mine->end) {
             int64_t over = (int64_t)mine->high - (int64_t)other->low, under = (int64_t)other->high - (int64_t)mine->low;
             if (!met) *out = (dct_neighbor){over, under, y};

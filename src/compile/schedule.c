@@ -55,16 +55,21 @@ static cost cost_of(const dct_graph *g, const dct_op *op, uint32_t context) {
     return c;
 }
 
-static double seconds(cost c, double bytes_per_s, double macs_per_s) {
-    double moving = c.bytes / bytes_per_s, counting = c.macs / macs_per_s;
+static double seconds(cost c, cost per_second) {
+    double moving = c.bytes / per_second.bytes, counting = c.macs / per_second.macs;
     return moving > counting ? moving : counting;
 }
 
+/* What all workers reach together. */
+static cost rates_of(const dct_bounds *bounds, const dct_profile *p) {
+    if (bounds->threads == 1) return (cost){p->bytes_per_s_one, p->macs_per_s_one};
+    return (cost){p->bytes_per_s_all, p->macs_per_s_all};
+}
+
+static bool is_bandwidth_bound(cost c, cost rates) { return c.bytes / rates.bytes > c.macs / rates.macs; }
+
 bool dct_op_is_bandwidth_bound(const dct_graph *g, const dct_op *op, const dct_bounds *bounds, const dct_profile *p) {
-    cost c = cost_of(g, op, bounds->n_ctx / 2);
-    double bytes_all = bounds->threads == 1 ? p->bytes_per_s_one : p->bytes_per_s_all;
-    double macs_all = bounds->threads == 1 ? p->macs_per_s_one : p->macs_per_s_all;
-    return c.bytes / bytes_all > c.macs / macs_all;
+    return is_bandwidth_bound(cost_of(g, op, bounds->n_ctx / 2), rates_of(bounds, p));
 }
 
 static dct_status make_steps(const dct_graph *g, const dct_bounds *bounds, dct_arena *arena, dct_schedule *s, dct_err *err) {
@@ -198,8 +203,7 @@ static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bo
 /* Estimates every step and says which are bandwidth-bound. The roofline takes each byte and each product of the phase once, on
  * all workers. */
 static void estimate(const dct_graph *g, const dct_bounds *bounds, const dct_profile *p, dct_schedule *s, bool *bandwidth_bound) {
-    double bytes_all = bounds->threads == 1 ? p->bytes_per_s_one : p->bytes_per_s_all;
-    double macs_all = bounds->threads == 1 ? p->macs_per_s_one : p->macs_per_s_all;
+    const cost all = rates_of(bounds, p), one = {p->bytes_per_s_one, p->macs_per_s_one};
     cost sum = {0, 0};
     for (uint32_t t = 0; t < s->n_steps; t++) {
         dct_step *step = &s->steps[t];
@@ -208,16 +212,12 @@ static void estimate(const dct_graph *g, const dct_bounds *bounds, const dct_pro
             cost c = cost_of(g, &g->ops[step->ops[i]], bounds->n_ctx / 2);
             sum.bytes += c.bytes;
             sum.macs += c.macs;
-            if (i == 0) {
-                time += seconds(c, bytes_all, macs_all);
-                bandwidth_bound[t] = dct_op_is_bandwidth_bound(g, &g->ops[step->ops[0]], bounds, p);
-            } else {
-                time += seconds(c, p->bytes_per_s_one, p->macs_per_s_one);
-            }
+            if (i == 0) bandwidth_bound[t] = is_bandwidth_bound(c, all);
+            time += seconds(c, i == 0 ? all : one);
         }
         step->est_us = (float)(time * 1e6);
     }
-    s->roofline_us = seconds(sum, bytes_all, macs_all) * 1e6;
+    s->roofline_us = seconds(sum, all) * 1e6;
 }
 
 dct_status dct_schedule_make(const dct_graph *g, const dct_bounds *bounds, const dct_profile *profile, bool chain,

@@ -173,6 +173,11 @@ dct_value_id dct_graph_cache(dct_graph *g, const dct_cache *c) {
     return id;
 }
 
+bool dct_cache_equal(const dct_cache *a, const dct_cache *b) {
+    return a->layer == b->layer && a->is_k == b->is_k && a->n_head_kv == b->n_head_kv && a->head_dim == b->head_dim &&
+           a->n_ctx == b->n_ctx && a->type == b->type;
+}
+
 bool dct_rope_table_equal(const dct_rope_table *a, const dct_rope_table *b) {
     return a->n_rot == b->n_rot && a->n_ctx == b->n_ctx && a->base == b->base && a->factor == b->factor &&
            a->scaling == b->scaling && a->orig_ctx == b->orig_ctx && a->attn_factor == b->attn_factor &&

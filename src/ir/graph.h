@@ -157,8 +157,9 @@ bool dct_op_writes_input(dct_op_kind kind, uint32_t i);
  * One row reads weights as fast as memory gives them, so its pieces are long; many rows should stay in the nearest cache. */
 static inline uint32_t dct_glu_tiles(uint32_t rows) { return rows > 16 ? 2 : rows > 1 ? 8 : 32; }
 
-/* The same bytes in memory: whatever decides what a weight or a table holds is the same. */
+/* The same bytes in memory: whatever decides what a weight, a cache or a table holds is the same. */
 bool dct_weight_equal(const dct_weight *a, const dct_weight *b);
+bool dct_cache_equal(const dct_cache *a, const dct_cache *b);
 bool dct_rope_table_equal(const dct_rope_table *a, const dct_rope_table *b);
 
 /* Values. `name` is printf-free; a layer >= 0 is prefixed as "blk.N.". All return DCT_NONE after a failure. */

@@ -46,8 +46,4 @@ uint64_t dct_group_region_bytes(const dct_group *g, dct_region region);
 /* The envelope of each plan and of all together. */
 void dct_group_dump_table(const dct_group *g, const dct_plan_room *room, dct_text_fn *out, void *ctx);
 
-/* compile/group.c: lays the plans out; everything lies in the arena, the list of plans stays the caller's. */
-dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,
-                         dct_err *err) DCT_MUST_CHECK;
-
 #endif

@@ -225,9 +225,10 @@ typedef struct dct_plan_room {
 
 /* The envelope, what `plan` prints; with a room (may be NULL) also whether it fits there. */
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx);
-void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out,
-                        void *ctx); /* --text: items, phases, values, steps, certificate */
-void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx); /* one page for a browser that needs nothing else */
+/* --text: items, phases, values, steps, certificate. */
+void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx);
+/* One page for a browser that needs nothing else. */
+void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx);
 void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
 
 /* plan_diff: something that differs between two plans: a number or a text that stands under a name in one or both. */

@@ -111,13 +111,11 @@ static void compare_items(comparison *c, const dct_plan *a, const dct_plan *b) {
     }
 }
 
-/* Milliseconds that nobody verified, as whole microseconds. */
-static uint64_t micros(double ms) { return ms >= 0 && ms < 1e12 ? (uint64_t)(ms * 1000 + 0.5) : 0; }
-
 static void compare_schedules(comparison *c, const dct_plan *a, const dct_plan *b) {
     c->section = "schedule";
-    compare_numbers(c, "est_us_per_token", micros(a->est_ms_per_token), micros(b->est_ms_per_token));
-    compare_numbers(c, "roofline_us_per_token", micros(a->roofline_ms_per_token), micros(b->roofline_ms_per_token));
+    compare_numbers(c, "est_us_per_token", dct_thousandths(a->est_ms_per_token), dct_thousandths(b->est_ms_per_token));
+    compare_numbers(c, "roofline_us_per_token", dct_thousandths(a->roofline_ms_per_token),
+                    dct_thousandths(b->roofline_ms_per_token));
 }
 
 /* ---- values ---- */

@@ -47,9 +47,6 @@ static void put_ids(const dct_text *t, const uint32_t *ids, uint32_t n) {
     dct_text_put(t, "]");
 }
 
-/* A time that nobody verified, as a whole number of its 1/1000. */
-static uint64_t thousandths(double time) { return time >= 0 && time < 1e12 ? (uint64_t)(time * 1000 + 0.5) : 0; }
-
 /* ---- the plan as a whole ---- */
 
 static void put_model(const dct_text *t, const dct_plan *plan) {
@@ -69,7 +66,7 @@ static void put_bounds(const dct_text *t, const dct_plan *member) {
                  b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
                  dct_type_flag(b->type_v, type_v));
     dct_text_put(t, "\"est_us_per_token\":%" PRIu64 ",\"roofline_us_per_token\":%" PRIu64 ",\n",
-                 thousandths(member->est_ms_per_token), thousandths(member->roofline_ms_per_token));
+                 dct_thousandths(member->est_ms_per_token), dct_thousandths(member->roofline_ms_per_token));
     dct_text_put(t, "\"kv_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 ",\n", member->region_bytes[DCT_REGION_KV],
                  dct_plan_arena_height(member));
 }
@@ -164,7 +161,7 @@ static void put_steps(const dct_text *t, const dct_phase *phase) {
         const dct_step *step = &phase->steps[s];
         dct_text_put(t, "%s[", s > 0 ? ",\n" : "");
         put_ids(t, step->ops, step->n_ops);
-        dct_text_put(t, ",%u,%u,%" PRIu64 ",", step->worker_first, step->n_workers, thousandths(step->est_us));
+        dct_text_put(t, ",%u,%u,%" PRIu64 ",", step->worker_first, step->n_workers, dct_thousandths(step->est_us));
         put_ids(t, phase->waits + step->wait_begin, step->n_waits);
         dct_text_put(t, "]");
     }

@@ -148,12 +148,11 @@ static void *field_array(cursor *c, void *items, uint32_t *n, uint32_t most, uin
     return room;
 }
 
-#define FIELD_ENUM(c, member, type, end, what)          \
-    do {                                                \
-        uint32_t number = (uint32_t)(member);           \
-        field_below((c), &number, (uint32_t)(end), (what)); \
-        (member) = (type)number;                        \
-    } while (0)
+/* A number of an enum: what it is after the walk. */
+static uint32_t field_enum(cursor *c, uint32_t number, uint32_t end, const char *what) {
+    field_below(c, &number, end, what);
+    return number;
+}
 
 /* ---- structs, in the order of plan.h and graph.h ---- */
 
@@ -164,16 +163,16 @@ static void walk_bounds(cursor *c, dct_bounds *b) {
     field_u32(c, &b->ubatch, "bounds.ubatch");
     field_u32(c, &b->slots, "bounds.slots");
     field_u32(c, &b->threads, "bounds.threads");
-    FIELD_ENUM(c, b->type_k, dct_dtype, DCT_TYPE_COUNT, "bounds.type_k");
-    FIELD_ENUM(c, b->type_v, dct_dtype, DCT_TYPE_COUNT, "bounds.type_v");
-    FIELD_ENUM(c, b->logits, dct_logits_mode, DCT_LOGITS_NONE + 1, "bounds.logits");
+    b->type_k = (dct_dtype)field_enum(c, b->type_k, DCT_TYPE_COUNT, "bounds.type_k");
+    b->type_v = (dct_dtype)field_enum(c, b->type_v, DCT_TYPE_COUNT, "bounds.type_v");
+    b->logits = (dct_logits_mode)field_enum(c, b->logits, DCT_LOGITS_NONE + 1, "bounds.logits");
     field_u32(c, &b->table_ctx, "bounds.table_ctx");
 }
 
 static void walk_weight(cursor *c, dct_plan_weight *p) {
     dct_weight *w = &p->w;
     field_text(c, w->tensor, sizeof w->tensor, "a weight's name");
-    FIELD_ENUM(c, w->type, dct_dtype, DCT_TYPE_COUNT, "a weight's type");
+    w->type = (dct_dtype)field_enum(c, w->type, DCT_TYPE_COUNT, "a weight's type");
     field_u32(c, &w->row_begin, "a weight's rows");
     field_u32(c, &w->n_rows, "a weight's rows");
     field_u32(c, &w->n_cols, "a weight's columns");
@@ -188,7 +187,7 @@ static void walk_cache(cursor *c, dct_plan_cache *p) {
     field_u32(c, &p->c.n_head_kv, "a cache's heads");
     field_u32(c, &p->c.head_dim, "a cache's head size");
     field_u32(c, &p->c.n_ctx, "a cache's positions");
-    FIELD_ENUM(c, p->c.type, dct_dtype, DCT_TYPE_COUNT, "a cache's type");
+    p->c.type = (dct_dtype)field_enum(c, p->c.type, DCT_TYPE_COUNT, "a cache's type");
     field_u64(c, &p->c.bytes, "a cache's bytes");
     field_u64(c, &p->offset, "a cache's offset");
 }
@@ -211,7 +210,7 @@ static void walk_table(cursor *c, dct_plan_table *p) {
 }
 
 static void walk_item(cursor *c, dct_item *item) {
-    FIELD_ENUM(c, item->region, dct_region, DCT_REGION_COUNT, "an item's region");
+    item->region = (dct_region)field_enum(c, item->region, DCT_REGION_COUNT, "an item's region");
     field_text(c, item->name, sizeof item->name, "an item's name");
     field_u64(c, &item->bytes, "an item's bytes");
     field_bool(c, &item->outside, "an item's place");
@@ -231,8 +230,8 @@ static uint32_t referable(const dct_plan *plan, dct_kind kind) {
 /* An alias names a value with a lower id, so following aliases ends. */
 static void walk_value(cursor *c, const dct_plan *plan, dct_value *v, dct_value_id id) {
     field_text(c, v->name, sizeof v->name, "a value's name");
-    FIELD_ENUM(c, v->kind, dct_kind, DCT_KIND_OUTPUT + 1, "a value's kind");
-    FIELD_ENUM(c, v->format, dct_format, DCT_FMT_BYTES + 1, "a value's format");
+    v->kind = (dct_kind)field_enum(c, v->kind, DCT_KIND_OUTPUT + 1, "a value's kind");
+    v->format = (dct_format)field_enum(c, v->format, DCT_FMT_BYTES + 1, "a value's format");
     field_u32(c, &v->rows, "a value's rows");
     field_u32(c, &v->cols, "a value's columns");
     field_u32(c, &v->row_mul, "a value's rows");
@@ -255,13 +254,13 @@ static void walk_op_params(cursor *c, dct_op_params *p) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) field_u32(c, numbers[i], "an op's parameters");
     field_bool(c, &p->causal, "an op's parameters");
     field_bool(c, &p->renorm, "an op's parameters");
-    FIELD_ENUM(c, p->act, dct_act, DCT_ACT_SIGMOID + 1, "an op's activation");
-    FIELD_ENUM(c, p->rope_style, dct_rope_style, DCT_ROPE_MROPE + 1, "an op's rotation");
+    p->act = (dct_act)field_enum(c, p->act, DCT_ACT_SIGMOID + 1, "an op's activation");
+    p->rope_style = (dct_rope_style)field_enum(c, p->rope_style, DCT_ROPE_MROPE + 1, "an op's rotation");
     for (int i = 0; i < 4; i++) field_i32(c, &p->sections[i], "an op's sections");
 }
 
 static void walk_op(cursor *c, dct_op *op, uint32_t n_values) {
-    FIELD_ENUM(c, op->kind, dct_op_kind, DCT_OP_COUNT, "an op's kind");
+    op->kind = (dct_op_kind)field_enum(c, op->kind, DCT_OP_COUNT, "an op's kind");
     field_below(c, &op->n_in, DCT_OP_MAX_IN + 1, "an op's inputs");
     field_below(c, &op->n_out, DCT_OP_MAX_OUT + 1, "an op's outputs");
     for (uint32_t i = 0; i < DCT_OP_MAX_IN; i++) field_id(c, &op->in[i], n_values, "an op's inputs");
@@ -319,14 +318,14 @@ static void walk_certificate(cursor *c, const dct_phase *phase, dct_certificate 
 }
 
 static void walk_place(cursor *c, const dct_plan *plan, dct_place *place) {
-    FIELD_ENUM(c, place->region, dct_region, DCT_REGION_COUNT, "a value's region");
+    place->region = (dct_region)field_enum(c, place->region, DCT_REGION_COUNT, "a value's region");
     field_u64(c, &place->offset, "a value's offset");
     if (c->status == DCT_OK && reading(c) && place->offset > plan->region_bytes[place->region]) defect(c, "a value's offset");
 }
 
 static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
     field_text(c, phase->name, sizeof phase->name, "a phase's name");
-    FIELD_ENUM(c, phase->kind, dct_phase_kind, DCT_PHASE_GRAPH + 1, "a phase's kind");
+    phase->kind = (dct_phase_kind)field_enum(c, phase->kind, DCT_PHASE_GRAPH + 1, "a phase's kind");
     field_u32(c, &phase->rows, "a phase's rows");
     walk_graph(c, plan, &phase->graph);
     uint32_t n_places = phase->graph.n_values, n_scratch = phase->graph.n_ops;

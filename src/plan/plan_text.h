@@ -18,6 +18,9 @@ const char *dct_type_flag(dct_dtype type, char out[16]);
 /* A name without the layer that it begins with: "q" and 7 of "blk.7.q". DCT_NONE: it names no layer. */
 const char *dct_name_base(const char *name, uint32_t *layer);
 
+/* A time that nobody verified, as a whole number of thousandths of its unit. */
+static inline uint64_t dct_thousandths(double time) { return time >= 0 && time < 1e12 ? (uint64_t)(time * 1000 + 0.5) : 0; }
+
 static inline double dct_mib(uint64_t bytes) { return (double)bytes / 1048576.0; }
 
 #endif
