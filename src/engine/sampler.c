@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/random.h"
 #include "base/size.h"
 #include "kernels/kernel.h"
 
@@ -23,10 +23,7 @@ void dct_sampler_init(dct_sampler *sampler, void *memory, uint32_t n_vocab) {
 
 /* The state is filled by splitmix64, as its authors advise (Blackman and Vigna 2021). */
 void dct_sampler_seed(dct_sampler *sampler, uint64_t seed) {
-    for (uint32_t i = 0; i < 4; i++) {
-        seed += UINT64_C(0x9e3779b97f4a7c15);
-        sampler->random[i] = dct_hash_mix(seed);
-    }
+    for (uint32_t i = 0; i < 4; i++) sampler->random[i] = dct_random_next(&seed);
 }
 
 static uint64_t rotate(uint64_t x, uint32_t by) { return x << by | x >> (64 - by); }

@@ -42,6 +42,11 @@ static void put_proof(const dct_pack_result *p, const dct_text *t) {
     else dct_text_put(t, ": at least %" PRIu64 "\n", p->bound);
 }
 
+/* Whether the item holds bytes at the step where the load is. */
+static bool is_of_load(const dct_onnx_memory *m, const dct_pack_item *item) {
+    return item->size > 0 && item->begin <= m->packed.at && m->packed.at < item->end;
+}
+
 static void put_certificate(const dct_onnx_memory *m, const dct_text *t) {
     const dct_pack_result *p = &m->packed;
     dct_text_put(t, "load           %16" PRIu64 "\nheight         %16" PRIu64, p->load, p->height);
@@ -52,7 +57,7 @@ static void put_certificate(const dct_onnx_memory *m, const dct_text *t) {
                  dct_onnx_quote(node->name).text);
     for (uint32_t i = 0; i < m->n_items; i++) {
         const dct_pack_item *item = &m->items[i];
-        if (item->size == 0 || item->begin > p->at || p->at >= item->end) continue;
+        if (!is_of_load(m, item)) continue;
         dct_text_put(t, "  %16" PRIu64 "  %s\n", item->size, dct_onnx_quote(m->g->values[m->item_values[i]].name).text);
     }
 }
@@ -165,12 +170,10 @@ static void put_json_values(const dct_onnx_memory *m, const dct_text *t) {
 }
 
 static void put_json_certificate(const dct_onnx_memory *m, const dct_text *t) {
-    const dct_pack_result *p = &m->packed;
     bool any = false;
-    dct_text_put(t, ",\n \"certificate\": {\"step\": %" PRIu32 ", \"values\": [", p->at);
+    dct_text_put(t, ",\n \"certificate\": {\"step\": %" PRIu32 ", \"values\": [", m->packed.at);
     for (uint32_t i = 0; i < m->n_items; i++) {
-        const dct_pack_item *item = &m->items[i];
-        if (item->size == 0 || item->begin > p->at || p->at >= item->end) continue;
+        if (!is_of_load(m, &m->items[i])) continue;
         dct_text_put(t, "%s%" PRIu32, any ? ", " : "", m->item_values[i]);
         any = true;
     }

@@ -35,11 +35,11 @@ static uint32_t count_pieces(const dct_pack_item *item) {
 static dct_status list_pieces(const dct_pack_table *t, uint32_t pool, bool placed, dct_arena *arena, dct_packed **out,
                               uint32_t *n, dct_err *err) {
     uint64_t most = 0;
-    for (uint64_t i = 0; i < t->n_lines - 1; i++) most += count_pieces(&t->items[i]);
+    for (uint32_t i = 0; i < t->n_items; i++) most += count_pieces(&t->items[i]);
     dct_packed *list = *out = dct_arena_array(arena, most, sizeof *list);
     if (list == NULL) return dct_fail_memory(err, arena, "the pieces of a pool");
     *n = 0;
-    for (uint32_t i = 0; i < t->n_lines - 1; i++) {
+    for (uint32_t i = 0; i < t->n_items; i++) {
         const dct_pack_item *item = &t->items[i];
         const dct_pack_piece whole = {0, item->size, item->begin, item->end};
         uint64_t at = placed ? item->offset : t->homes[i].shift;
@@ -111,7 +111,7 @@ static dct_status merge_shared(const dct_pack_table *t, uint32_t pool, buffers *
 }
 
 static dct_status make_buffers(const dct_pack_table *t, uint32_t pool, buffers *b, dct_arena *arena, dct_err *err) {
-    uint64_t n = t->n_lines - 1;
+    uint32_t n = t->n_items;
     bool shared = false;
     b->items = dct_arena_array(arena, n, sizeof *b->items);
     b->roots = dct_arena_array(arena, n, sizeof *b->roots);
@@ -133,7 +133,7 @@ static dct_status make_buffers(const dct_pack_table *t, uint32_t pool, buffers *
 
 /* Fixed items must not move. */
 static dct_status place(dct_pack_table *t, uint32_t pool, const buffers *b, dct_err *err) {
-    for (uint32_t i = 0; i < t->n_lines - 1; i++) {
+    for (uint32_t i = 0; i < t->n_items; i++) {
         const dct_pack_home *home = &t->homes[i];
         if (home->pool != pool) continue;
         uint64_t offset = b->items[b->buffer_of[home->root]].offset + home->shift;
@@ -147,7 +147,7 @@ static dct_status verify(const dct_pack_table *t, uint32_t pool, dct_arena *aren
     uint64_t height = t->pools[pool].packed.height, found;
     dct_packed *list;
     uint32_t n;
-    for (uint32_t i = 0; i < t->n_lines - 1; i++) {
+    for (uint32_t i = 0; i < t->n_items; i++) {
         const dct_pack_item *item = &t->items[i], *root = &t->items[t->homes[i].root];
         if (t->homes[i].pool != pool) continue;
         if (item->offset % item->align != 0) return dct_fail(err, DCT_BUG, "item %u is not aligned", i);

@@ -234,24 +234,24 @@ static dct_status read_item(table *t, uint32_t i, dct_arena *arena, dct_err *err
 static uint64_t hash_of(dct_str s) { return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, s.ptr, s.len)); }
 
 /* All ids by their hashes. */
-static dct_sort_key *sort_ids(const table *t, uint32_t n, dct_arena *arena) {
-    dct_sort_key *ids = dct_arena_array(arena, n, sizeof *ids);
+static dct_sort_key *sort_ids(const table *t, dct_arena *arena) {
+    dct_sort_key *ids = dct_arena_array(arena, t->n_items, sizeof *ids);
     if (ids == NULL) return NULL;
-    for (uint32_t i = 0; i < n; i++) ids[i] = (dct_sort_key){.first = hash_of(dct_pack_table_id(t, i)), .index = i};
-    dct_sort_keys(ids, n);
+    for (uint32_t i = 0; i < t->n_items; i++) ids[i] = (dct_sort_key){.first = hash_of(dct_pack_table_id(t, i)), .index = i};
+    dct_sort_keys(ids, t->n_items);
     return ids;
 }
 
 /* The item with this id; DCT_NONE when there is none, or more than one. */
-static uint32_t find_id(const table *t, const dct_sort_key *ids, uint32_t n, dct_str id) {
+static uint32_t find_id(const table *t, const dct_sort_key *ids, dct_str id) {
     uint64_t hash = hash_of(id);
-    uint32_t low = 0, high = n, found = DCT_NONE;
+    uint32_t low = 0, high = t->n_items, found = DCT_NONE;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (ids[mid].first < hash) low = mid + 1;
         else high = mid;
     }
-    for (; low < n && ids[low].first == hash; low++) {
+    for (; low < t->n_items && ids[low].first == hash; low++) {
         if (!dct_str_eq(dct_pack_table_id(t, ids[low].index), id)) continue;
         if (found != DCT_NONE) return DCT_NONE;
         found = ids[low].index;
@@ -260,15 +260,15 @@ static uint32_t find_id(const table *t, const dct_sort_key *ids, uint32_t n, dct
 }
 
 /* An id may have an @ in it: it is the last one that a byte follows, where the whole is no id. */
-static dct_status read_alias(const table *t, const dct_sort_key *ids, uint32_t n, dct_str text, uint32_t *owner, uint64_t *shift,
+static dct_status read_alias(const table *t, const dct_sort_key *ids, dct_str text, uint32_t *owner, uint64_t *shift,
                              dct_err *err) {
     size_t cut = text.len;
     *shift = 0;
-    *owner = find_id(t, ids, n, text);
+    *owner = find_id(t, ids, text);
     if (*owner != DCT_NONE) return DCT_OK;
     while (cut > 0 && text.ptr[cut - 1] != '@') cut--;
     if (cut == 0) return DCT_OK;
-    *owner = find_id(t, ids, n, (dct_str){text.ptr, cut - 1});
+    *owner = find_id(t, ids, (dct_str){text.ptr, cut - 1});
     return read_number(t, (dct_str){text.ptr + cut, text.len - cut}, UINT64_MAX, "an alias's byte", shift, err);
 }
 
@@ -285,10 +285,10 @@ static const char *settle(table *t, uint32_t i) {
     return NULL;
 }
 
-static dct_status share(table *t, const dct_sort_key *ids, uint32_t n, uint32_t i, dct_str text, dct_err *err) {
+static dct_status share(table *t, const dct_sort_key *ids, uint32_t i, dct_str text, dct_err *err) {
     uint64_t shift, end;
     uint32_t owner;
-    dct_status status = read_alias(t, ids, n, text, &owner, &shift, err);
+    dct_status status = read_alias(t, ids, text, &owner, &shift, err);
     if (status != DCT_OK) return status;
     const char *wrong = NULL;
     if (owner == DCT_NONE || owner >= i) wrong = "is not the id of one line above it";
@@ -304,14 +304,14 @@ static dct_status share(table *t, const dct_sort_key *ids, uint32_t n, uint32_t 
                        text.ptr, wrong);
 }
 
-static dct_status read_aliases(table *t, uint32_t n, dct_arena *arena, dct_err *err) {
-    dct_sort_key *ids = sort_ids(t, n, arena);
+static dct_status read_aliases(table *t, dct_arena *arena, dct_err *err) {
+    dct_sort_key *ids = sort_ids(t, arena);
     if (ids == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < t->n_items; i++) {
         dct_str fields[MAX_COLUMNS];
         split(t->lines[i + 1], fields);
         dct_str text = field_of(t, fields, COLUMN_ALIAS);
-        dct_status status = text.len > 0 ? share(t, ids, n, i, text, err) : DCT_OK;
+        dct_status status = text.len > 0 ? share(t, ids, i, text, err) : DCT_OK;
         if (status != DCT_OK) return status;
     }
     return DCT_OK;
@@ -325,13 +325,13 @@ dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, 
     if (status == DCT_OK) status = read_heading(t, err);
     if (status != DCT_OK) return status;
     if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
-    uint32_t n_items = (uint32_t)(t->n_lines - 1);
-    t->items = dct_arena_array(arena, n_items, sizeof *t->items);
-    t->homes = dct_arena_array(arena, n_items, sizeof *t->homes);
+    t->n_items = (uint32_t)(t->n_lines - 1);
+    t->items = dct_arena_array(arena, t->n_items, sizeof *t->items);
+    t->homes = dct_arena_array(arena, t->n_items, sizeof *t->homes);
     t->pools = dct_arena_array(arena, DCT_PACK_POOLS, sizeof *t->pools);
     if (t->items == NULL || t->homes == NULL || t->pools == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint32_t i = 0; status == DCT_OK && i < n_items; i++) status = read_item(t, i, arena, err);
-    if (status == DCT_OK && t->at[COLUMN_ALIAS] != DCT_NONE) status = read_aliases(t, n_items, arena, err);
+    for (uint32_t i = 0; status == DCT_OK && i < t->n_items; i++) status = read_item(t, i, arena, err);
+    if (status == DCT_OK && t->at[COLUMN_ALIAS] != DCT_NONE) status = read_aliases(t, arena, err);
     if (status == DCT_OK) *out = made;
     return status;
 }
@@ -375,7 +375,7 @@ static void write_item(dct_writer *w, const table *t, dct_str line, uint64_t off
 static void write_table(dct_writer *w, const table *t) {
     dct_write_bytes(w, t->lines[0].ptr, t->lines[0].len);
     write_text(w, t->at[COLUMN_OFFSET] == DCT_NONE ? ",offset\n" : "\n");
-    for (uint64_t i = 1; i < t->n_lines; i++) write_item(w, t, t->lines[i], t->items[i - 1].offset);
+    for (uint32_t i = 0; i < t->n_items; i++) write_item(w, t, t->lines[i + 1], t->items[i].offset);
 }
 
 dct_status dct_pack_table_save(const dct_pack_table *t, const char *path, dct_arena *arena, dct_err *err) {

@@ -26,7 +26,8 @@ typedef struct dct_pack_table {
     uint32_t at[DCT_PACK_COLUMNS];   /* position of a column in a line, or DCT_NONE */
     dct_str *lines;                  /* without line ends; [0] is the heading */
     uint64_t n_lines;
-    dct_pack_item *items;            /* [n_lines - 1]; a root is aligned, and fixed, as those that share its bytes need it */
+    uint32_t n_items;                /* lines without the heading */
+    dct_pack_item *items;            /* [n_items]; a root is aligned, and fixed, as those that share its bytes need it */
     dct_pack_home *homes;            /* one an item */
     dct_pack_pool *pools;
     uint32_t n_pools;

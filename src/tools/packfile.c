@@ -85,7 +85,7 @@ static dct_str item_name(const void *table, uint32_t item) { return dct_pack_tab
 
 /* Pools lie over each other in the picture. */
 static dct_status draw(const dct_packfile_params *params, const dct_pack_table *t, dct_arena *arena, dct_err *err) {
-    uint32_t n = (uint32_t)(t->n_lines - 1);
+    uint32_t n = t->n_items;
     dct_pack_picture picture = {.items = t->items, .n = n, .name = item_name, .ctx = t, .optimal = true};
     uint64_t *floors = dct_arena_array(arena, n, sizeof *floors), *loads = dct_arena_array(arena, t->n_pools, sizeof *loads);
     if (floors == NULL || loads == NULL) return dct_fail_memory(err, arena, "the picture");
@@ -111,7 +111,7 @@ static void report(const dct_packfile_params *params, const dct_pack_table *t, d
         dct_packfile_result one = {.load = r->load, .bound = r->bound, .height = r->height, .nodes = r->nodes,
                                    .optimal = r->optimal};
         dct_safe_text room;
-        for (uint64_t i = 0; i < t->n_lines - 1; i++) one.n_items += t->homes[i].pool == pool;
+        for (uint32_t i = 0; i < t->n_items; i++) one.n_items += t->homes[i].pool == pool;
         all->n_items += one.n_items;
         all->load += one.load;
         all->bound += one.bound;

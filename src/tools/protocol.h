@@ -108,7 +108,7 @@ double dct_stats_mean_cv(const dct_sample *cells, uint32_t n);
 void dct_stats_bootstrap_mean(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out);
 void dct_stats_bootstrap_cv(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out);
 void dct_stats_bootstrap_cv_ratio(const dct_sample *a, uint32_t n_a, const dct_sample *b, uint32_t n_b, uint64_t seed,
-                            dct_spread *out); /* mean CV of a over that of b */
+                                  dct_spread *out); /* mean CV of a over that of b */
 
 /* ---- rows ---- */
 

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "base/hash.h"
+#include "base/random.h"
 #include "tools/protocol.h"
 
 enum { REPLICATES = 2000, LOW_RANK = REPLICATES / 40, HIGH_RANK = REPLICATES - 1 - LOW_RANK };
@@ -36,22 +36,15 @@ double dct_stats_mean_cv(const dct_sample *cells, uint32_t n) {
 
 /* ---- drawing ---- */
 
-/* splitmix64: a counter through a mixer. */
-typedef struct dice {
-    uint64_t state;
-} dice;
-
-static uint32_t draw_below(dice *d, uint32_t n) { /* 0 to n - 1; the bias of n / 2^32 is nothing here */
-    d->state += UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(((dct_hash_mix(d->state) >> 32) * n) >> 32);
-}
+/* 0 to n - 1; the bias of n / 2^32 is nothing here. */
+static uint32_t draw_below(uint64_t *dice, uint32_t n) { return (uint32_t)(((dct_random_next(dice) >> 32) * n) >> 32); }
 
 /* Mean and sigma of a cell drawn anew, in one pass around the cell's first value. */
-static void draw_cell(const dct_sample *cell, dice *d, double *mean, double *sigma) {
+static void draw_cell(const dct_sample *cell, uint64_t *dice, double *mean, double *sigma) {
     double origin = cell->x[0], sum = 0, squares = 0;
     uint32_t n = cell->n;
     for (uint32_t i = 0; i < n; i++) {
-        double v = cell->x[draw_below(d, n)] - origin;
+        double v = cell->x[draw_below(dice, n)] - origin;
         sum += v;
         squares += v * v;
     }
@@ -64,11 +57,11 @@ typedef struct drawn {
     double mean, cv; /* over the cells */
 } drawn;
 
-static drawn draw_cells(const dct_sample *cells, uint32_t n, dice *d) {
+static drawn draw_cells(const dct_sample *cells, uint32_t n, uint64_t *dice) {
     drawn sum = {0, 0};
     for (uint32_t i = 0; i < n; i++) {
         double mean, sigma;
-        draw_cell(&cells[i], d, &mean, &sigma);
+        draw_cell(&cells[i], dice, &mean, &sigma);
         sum.mean += mean / n;
         sum.cv += mean > 0 ? sigma / mean / n : 0;
     }
@@ -106,24 +99,21 @@ static dct_spread interval_of(double *replicates) {
 
 void dct_stats_bootstrap_mean(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out) {
     double means[REPLICATES];
-    dice d = {seed};
-    for (uint32_t i = 0; i < REPLICATES; i++) means[i] = draw_cells(cells, n, &d).mean;
+    for (uint32_t i = 0; i < REPLICATES; i++) means[i] = draw_cells(cells, n, &seed).mean;
     *out = interval_of(means);
 }
 
 void dct_stats_bootstrap_cv(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out) {
     double cvs[REPLICATES];
-    dice d = {seed};
-    for (uint32_t i = 0; i < REPLICATES; i++) cvs[i] = draw_cells(cells, n, &d).cv;
+    for (uint32_t i = 0; i < REPLICATES; i++) cvs[i] = draw_cells(cells, n, &seed).cv;
     *out = interval_of(cvs);
 }
 
 void dct_stats_bootstrap_cv_ratio(const dct_sample *a, uint32_t n_a, const dct_sample *b, uint32_t n_b, uint64_t seed,
-                            dct_spread *out) {
+                                  dct_spread *out) {
     double ratios[REPLICATES];
-    dice d = {seed};
     for (uint32_t i = 0; i < REPLICATES; i++) {
-        double ours = draw_cells(a, n_a, &d).cv, theirs = draw_cells(b, n_b, &d).cv;
+        double ours = draw_cells(a, n_a, &seed).cv, theirs = draw_cells(b, n_b, &seed).cv;
         ratios[i] = ours == 0 ? 0 : ours / theirs; /* infinite where theirs never differed */
     }
     *out = interval_of(ratios);

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "base/hash.h"
-
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#include "base/random.h"
 
 /* The values that a code stands for, before any scale. `spread` is where three standard deviations of the wanted distribution
  * fall, so that outer codes are used but rarely. */
@@ -98,7 +96,7 @@ static void fill_codes(dct_synth_stream *s, const code_book *book) {
 void dct_synth_stream_init(dct_synth_stream *s, dct_dtype type, uint64_t seed, uint64_t tensor, float mean, float sigma) {
     code_book book = {0};
     s->type = type;
-    s->key = dct_hash_mix(dct_hash_mix(seed + GOLDEN) + (tensor + 1) * GOLDEN);
+    s->key = dct_hash_mix(dct_random_next(&seed) + (tensor + 1) * DCT_RANDOM_STEP);
     s->mean = mean;
     s->sigma = sigma;
     s->offset = 0;
@@ -116,10 +114,7 @@ typedef struct random_block {
     uint8_t codes[256];
 } random_block;
 
-static uint64_t next_bits(random_block *r) {
-    r->state += GOLDEN;
-    return dct_hash_mix(r->state);
-}
+static uint64_t next_bits(random_block *r) { return dct_random_next(&r->state); }
 
 static void draw_codes(const dct_synth_stream *s, random_block *r, uint32_t n) {
     for (uint32_t i = 0; i < n; i += 8) {
@@ -227,6 +222,32 @@ static void pack_bits_256(const uint8_t *codes, int shift, uint8_t *bits) {
     }
 }
 
+/* Q6_K: in each half of 128, 64 bytes of low nibbles, of columns l and l+64; behind both halves, 32 bytes of pairs of high bits. */
+static void pack_codes_k6(const uint8_t *codes, uint8_t *out) {
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *c = codes + 128 * h;
+        for (int l = 0; l < 32; l++) {
+            out[64 * h + l] = (uint8_t)((c[l] & 15) | (c[l + 64] & 15) << 4);
+            out[64 * h + 32 + l] = (uint8_t)((c[l + 32] & 15) | (c[l + 96] & 15) << 4);
+            out[128 + 32 * h + l] = (uint8_t)(c[l] >> 4 | c[l + 32] >> 4 << 2 | c[l + 64] >> 4 << 4 | c[l + 96] >> 4 << 6);
+        }
+    }
+}
+
+/* IQ4_XS: eight groups of 32 behind their scales, which are 6 bits less 32: two high bits each in a word, then the low nibbles. */
+static void pack_groups_xs(const uint8_t *codes, const uint8_t *scale, uint8_t *out) {
+    unsigned high = 0;
+    memset(out + 4, 0, 4);
+    for (int g = 0; g < 8; g++) {
+        unsigned code = scale[g] + 32u;
+        high |= (code >> 4) << (2 * g);
+        out[4 + g / 2] |= (uint8_t)((code & 15) << (4 * (g % 2)));
+        pack_nibbles_16(codes + 32 * g, out + 8 + 16 * g);
+    }
+    out[2] = (uint8_t)high;
+    out[3] = (uint8_t)(high >> 8);
+}
+
 /* n scale codes around `middle` (within a quarter of it). */
 static void draw_scales(random_block *r, uint8_t *scale, int n, int middle) {
     for (int i = 0; i < n; i += 8) {
@@ -276,32 +297,15 @@ static void fill_block_256(const dct_synth_stream *s, random_block *r, uint8_t *
         break;
     case DCT_TYPE_Q6_K:
         draw_scales(r, scale, 16, 100);
-        for (int h = 0; h < 2; h++) {
-            const uint8_t *c = r->codes + 128 * h;
-            for (int l = 0; l < 32; l++) {
-                out[64 * h + l] = (uint8_t)((c[l] & 15) | (c[l + 64] & 15) << 4);
-                out[64 * h + 32 + l] = (uint8_t)((c[l + 32] & 15) | (c[l + 96] & 15) << 4);
-                out[128 + 32 * h + l] = (uint8_t)(c[l] >> 4 | c[l + 32] >> 4 << 2 | c[l + 64] >> 4 << 4 | c[l + 96] >> 4 << 6);
-            }
-        }
+        pack_codes_k6(r->codes, out);
         memcpy(out + 192, scale, 16);
         put_f16(out + 208, unit / 100);
         break;
-    default: { /* IQ4_XS: eight groups of 32, 6-bit scales less 32 */
+    default: /* IQ4_XS */
         draw_scales(r, scale, 8, 24);
-        unsigned high = 0;
-        memset(out + 4, 0, 4);
-        for (int g = 0; g < 8; g++) {
-            unsigned code = scale[g] + 32u;
-            high |= (code >> 4) << (2 * g);
-            out[4 + g / 2] |= (uint8_t)((code & 15) << (4 * (g % 2)));
-            pack_nibbles_16(r->codes + 32 * g, out + 8 + 16 * g);
-        }
         put_f16(out, unit / 24);
-        out[2] = (uint8_t)high;
-        out[3] = (uint8_t)(high >> 8);
+        pack_groups_xs(r->codes, scale, out);
         break;
-    }
     }
 }
 
@@ -329,7 +333,7 @@ static void fill_block_affine(const dct_synth_stream *s, random_block *r, uint8_
 static void fill_floats(const dct_synth_stream *s, uint64_t first, uint64_t n, uint8_t *out) {
     const float half_root = 0.70710678f;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t bits = dct_hash_mix(s->key + (first + i) * GOLDEN);
+        uint64_t bits = dct_hash_mix(s->key + (first + i) * DCT_RANDOM_STEP);
         float value = s->mean + s->sigma * half_root * (s->quantiles[bits & 0xff] + s->quantiles[bits >> 8 & 0xff]);
         if (s->both_signs && (bits >> 16 & 1) != 0) value = -value;
         put_float(s->type, out + i * dct_dtype_block_bytes(s->type), value + s->offset);
@@ -345,7 +349,7 @@ void dct_synth_fill(const dct_synth_stream *s, uint64_t first, uint64_t n, void 
     uint32_t bytes = dct_dtype_block_bytes(s->type);
     for (uint64_t i = 0; i < n; i++, to += bytes) {
         random_block r;
-        r.state = dct_hash_mix(s->key + (first + i) * GOLDEN);
+        r.state = dct_hash_mix(s->key + (first + i) * DCT_RANDOM_STEP);
         if (dct_dtype_affine(s->type) != NULL) fill_block_affine(s, &r, to);
         else if (dct_dtype_block_elems(s->type) == 32) fill_block_32(s, &r, to);
         else fill_block_256(s, &r, to);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/name_index.h"
+#include "base/random.h"
 
 enum { MAX_TOKEN = 16, N_HAN = 2000 };
 
@@ -20,10 +20,7 @@ typedef struct maker {
 
 _Static_assert(offsetof(dct_synth_token, text) == 0, "name_index needs the text first");
 
-static uint64_t draw(maker *m) {
-    m->random += UINT64_C(0x9e3779b97f4a7c15);
-    return dct_hash_mix(m->random);
-}
+static uint64_t draw(maker *m) { return dct_random_next(&m->random); }
 
 uint32_t dct_synth_byte_char(uint8_t byte) {
     uint32_t moved = 0;
