@@ -119,24 +119,13 @@ void dct_dynamic_close(dct_dynamic *d) {
 
 /* ---- caches ---- */
 
-/* A head's positions lie first in its part; codes and scales of Q8_0 apart. */
-static void copy_head(const dct_cache *c, const char *from, uint32_t n_from, char *to, uint32_t n_to) {
-    if (c->type != DCT_TYPE_Q8_0) {
-        memcpy(to, from, (size_t)n_from * c->head_dim * dct_dtype_block_bytes(c->type));
-        return;
-    }
-    memcpy(to, from, (size_t)n_from * c->head_dim);
-    memcpy(to + (size_t)n_to * c->head_dim, from + (size_t)n_from * c->head_dim, (size_t)n_from * (c->head_dim / 32) * 2);
-}
-
 /* A larger copy. */
 static dct_status grow_cache(const tensor *old, tensor *grown, const dct_cache *c, uint32_t from, uint32_t to, dct_err *err) {
-    uint64_t old_head = dct_kv_head_bytes(c->type, c->head_dim, from), new_head = dct_kv_head_bytes(c->type, c->head_dim, to);
-    dct_status status = allocate(grown, c->n_head_kv * new_head, err);
+    uint64_t bytes = c->n_head_kv * dct_kv_head_bytes(c->type, c->head_dim, to);
+    dct_status status = allocate(grown, bytes, err);
     if (status != DCT_OK) return status;
-    memset(grown->at, 0, (size_t)(c->n_head_kv * new_head));
-    for (uint32_t h = 0; h < c->n_head_kv && from != 0; h++)
-        copy_head(c, (const char *)old->at + h * old_head, from, (char *)grown->at + h * new_head, to);
+    memset(grown->at, 0, (size_t)bytes);
+    if (from != 0) dct_kv_move(c->type, c->n_head_kv, c->head_dim, from, old->at, from, grown->at, to);
     return DCT_OK;
 }
 
@@ -209,12 +198,9 @@ static dct_status make_inputs(const dctms_session *s, dynamic_phase *p, const dc
     dct_status status = allocate(&p->values[g->ids], g->values[g->ids].bytes, err);
     if (status == DCT_OK) status = allocate(&p->values[g->pos], g->values[g->pos].bytes, err);
     if (status != DCT_OK) return status;
-    int32_t *ids = p->values[g->ids].at, *pos = p->values[g->pos].at;
-    for (uint32_t t = 0; t < n; t++) {
-        int32_t at = (int32_t)(s->n_past + t);
-        ids[t] = (int32_t)tokens[t];
-        memcpy(pos + 4 * t, (int32_t[4]){at, at, at, 0}, 4 * sizeof(int32_t));
-    }
+    int32_t *ids = p->values[g->ids].at;
+    for (uint32_t t = 0; t < n; t++) ids[t] = (int32_t)tokens[t];
+    dct_fill_positions(p->values[g->pos].at, s->n_past, n);
     return DCT_OK;
 }
 

@@ -178,6 +178,15 @@ typedef struct dct_items {
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, uint32_t n_members, dct_arena *work,
                              dct_items *items, dct_err *err) DCT_MUST_CHECK;
 
+/* Where an item lies; NULL when the plan has none of that name. And one of at least `need` bytes, into *out, a pointer of any type:
+ * a plan file may have been made by another version. */
+void *dct_item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes);
+dct_status dct_item_need(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t need,
+                         void *out, dct_err *err) DCT_MUST_CHECK;
+
+/* Starts the plan's workers in its items. */
+dct_status dct_start_workers(const dct_plan *plan, const dct_bases *bases, dct_pool **pool, dct_err *err) DCT_MUST_CHECK;
+
 /* For the runner of a graph of one's own. */
 void dct_items_of_graph(const dct_graph *g, uint32_t threads, dct_items *items);
 
@@ -264,6 +273,7 @@ dct_status dct_load_all(dct_loader *loader, dct_err *err) DCT_MUST_CHECK;       
 void dct_rope_frequencies(const dct_rope_table *t, const float *factors, double *freq, double *mscale);
 
 /* eval.c */
+void dct_fill_positions(int32_t *pos, uint32_t first, uint32_t n); /* n rows of text from position `first` on */
 dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n,
                                dct_err *err) DCT_MUST_CHECK;                 /* bounds were checked */
 dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */

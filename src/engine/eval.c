@@ -18,14 +18,17 @@ static dct_status check_tokens(const dctms_session *s, const dct_token *tokens, 
 }
 
 /* Text has the same position in all three streams of M-RoPE. */
-static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_token *tokens, uint32_t n) {
-    int32_t *ids = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.ids),
-            *pos = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.pos);
+void dct_fill_positions(int32_t *pos, uint32_t first, uint32_t n) {
     for (uint32_t t = 0; t < n; t++) {
-        int32_t p = (int32_t)(s->n_past + t);
-        ids[t] = (int32_t)tokens[t];
-        memcpy(pos + 4 * t, (int32_t[4]){p, p, p, 0}, 4 * sizeof(int32_t));
+        int32_t p = (int32_t)(first + t);
+        memcpy(pos + 4 * (size_t)t, (int32_t[4]){p, p, p, 0}, 4 * sizeof(int32_t));
     }
+}
+
+static void write_inputs(dctms_session *s, const dct_phase *phase, const dct_token *tokens, uint32_t n) {
+    int32_t *ids = dct_exec_value(s->exec[s->member], phase->kind, phase->graph.ids);
+    for (uint32_t t = 0; t < n; t++) ids[t] = (int32_t)tokens[t];
+    dct_fill_positions(dct_exec_value(s->exec[s->member], phase->kind, phase->graph.pos), s->n_past, n);
 }
 
 static dct_status run_chunk(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {

@@ -118,6 +118,12 @@ static dctms_value fail_memory(dctms_graph *g) {
     return DCTMS_NO_VALUE;
 }
 
+static dctms_value fail_rows(dctms_graph *g, const char *name, uint32_t cols, dct_dtype type) {
+    g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "'%s': rows of %u elements cannot be %s", name, cols,
+                               dct_dtype_name(type));
+    return DCTMS_NO_VALUE;
+}
+
 /* Records the tensor, and the whole of it as a weight. */
 static dctms_value add_weight(dctms_graph *g, const dct_tensor *tensor, bool is_vector, uint32_t rows, uint32_t cols) {
     dct_model *m = &g->model;
@@ -142,11 +148,7 @@ static dctms_value add_weight(dctms_graph *g, const dct_tensor *tensor, bool is_
     snprintf(w.tensor, sizeof w.tensor, "%s", t->name.ptr);
     bool fits = is_vector ? dct_align_u64((uint64_t)cols * sizeof(float), 64, &w.bytes)
                           : dct_layout_bytes(t->type, rows, cols, &w.bytes);
-    if (!fits) {
-        g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "'%s': rows of %u elements cannot be %s", w.tensor, cols,
-                                   dct_dtype_name(t->type));
-        return DCTMS_NO_VALUE;
-    }
+    if (!fits) return fail_rows(g, w.tensor, cols, t->type);
     m->n_tensors++;
     m->tensor_bytes += t->bytes;
     m->n_params += t->n_elems;
@@ -158,11 +160,8 @@ static dctms_value add_in_memory(dctms_graph *g, const char *name, dct_dtype typ
     dct_tensor t = {.name = {name, strlen(name)}, .type = type, .n_dims = is_vector ? 1 : 2, .ne = {cols, rows, 1, 1},
                     .n_elems = (uint64_t)rows * cols, .form = DCT_FORM_COMPUTED, .values = data};
     uint64_t row_bytes = 0;
-    if (!dct_dtype_row_bytes(type, cols, &row_bytes) || !dct_mul_u64(row_bytes, rows, &t.bytes)) {
-        g->graph.status = dct_fail(&g->graph.err, DCT_USAGE, "'%s': rows of %u elements cannot be %s", name, cols,
-                                   dct_dtype_name(type));
-        return DCTMS_NO_VALUE;
-    }
+    if (!dct_dtype_row_bytes(type, cols, &row_bytes) || !dct_mul_u64(row_bytes, rows, &t.bytes))
+        return fail_rows(g, name, cols, type);
     return add_weight(g, &t, is_vector, rows, cols);
 }
 

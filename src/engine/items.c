@@ -1,4 +1,5 @@
-/* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it.
+/* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it; and where
+ * it lies in a reservation.
  *
  * Sizes that depend on the compiled plan (executor, plan record) are bounded from the traced graph: fusing only makes fewer ops
  * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance, which session.c compares
@@ -120,4 +121,32 @@ void dct_items_of_graph(const dct_graph *g, uint32_t threads, dct_items *items) 
     memset(items, 0, sizeof *items);
     add_machinery(threads, 1, g, items);
     add(items, DCT_REGION_RUNTIME, DCT_ITEM_RUNNER, sizeof(dctms_runner), false);
+}
+
+/* ---- in a reservation ---- */
+
+void *dct_item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes) {
+    uint64_t offset;
+    return dct_plan_find_item(plan, region, name, &offset, bytes) ? bases->of[region] + offset : NULL;
+}
+
+dct_status dct_item_need(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t need,
+                         void *out, dct_err *err) {
+    uint64_t bytes;
+    void *at = dct_item_at(plan, bases, region, name, &bytes);
+    if (at == NULL || bytes < need)
+        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name,
+                        (unsigned long long)bytes, (unsigned long long)need);
+    memcpy(out, &at, sizeof at);
+    return DCT_OK;
+}
+
+dct_status dct_start_workers(const dct_plan *plan, const dct_bases *bases, dct_pool **pool, dct_err *err) {
+    const dct_region region = DCT_REGION_RUNTIME;
+    uint32_t n = plan->bounds.threads;
+    void *stacks = NULL, *memory = NULL;
+    dct_status status = dct_item_need(plan, bases, region, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
+    if (status == DCT_OK && n > 1)
+        status = dct_item_need(plan, bases, region, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
+    return status == DCT_OK ? dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, pool, err) : status;
 }

@@ -1,5 +1,6 @@
-/* What a model file holds, as text for people or one JSON object. Every string of the file is untrusted: in text it is printed on
- * one line with everything escaped that could move a cursor or reorder a line; in JSON what is not UTF-8 becomes U+FFFD. */
+/* engine/report_inspect: what a model file holds, as text for people or one JSON object. Every string of the file is untrusted: in
+ * text it is printed on one line with everything escaped that could move a cursor or reorder a line; in JSON what is not UTF-8
+ * becomes U+FFFD. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include "base/safe_text.h"
 #include "base/utf8.h"
 #include "engine/report.h"
+#include "plan/plan_text.h"
 
 enum { SHOWN_ELEMENTS = 8, SHOWN_BYTES = 240 };
 
@@ -141,8 +143,6 @@ static void sum_types(const dct_model *model, totals sum[DCT_TYPE_COUNT]) {
     }
 }
 
-static double mib(uint64_t bytes) { return (double)bytes / (1024 * 1024); }
-
 static void put_totals(const sink *s) {
     totals sum[DCT_TYPE_COUNT];
     sum_types(s->model, sum);
@@ -150,10 +150,10 @@ static void put_totals(const sink *s) {
     for (int t = 0; t < DCT_TYPE_COUNT; t++) {
         if (sum[t].tensors == 0) continue;
         putf(s, "  %-7s %5" PRIu64 " tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n",
-             dct_dtype_name((dct_dtype)t), sum[t].tensors, sum[t].elems, sum[t].bytes, mib(sum[t].bytes));
+             dct_dtype_name((dct_dtype)t), sum[t].tensors, sum[t].elems, sum[t].bytes, dct_mib(sum[t].bytes));
     }
     putf(s, "  all     %5u tensors %14" PRIu64 " elements %14" PRIu64 " bytes %10.2f MiB\n", s->model->n_tensors,
-         s->model->n_params, s->model->tensor_bytes, mib(s->model->tensor_bytes));
+         s->model->n_params, s->model->tensor_bytes, dct_mib(s->model->tensor_bytes));
 }
 
 static void inspect_text(const sink *s) {
@@ -164,7 +164,7 @@ static void inspect_text(const sink *s) {
     if (m->format == DCT_FORMAT_GGUF) putf(s, "GGUF version %u, %s-endian", m->version, m->big_endian ? "big" : "little");
     else put_z(s, "directory, safetensors");
     putf(s, ", %u part%s\n", m->n_parts, m->n_parts == 1 ? "" : "s");
-    putf(s, "size          %" PRIu64 " bytes (%.2f MiB), header %" PRIu64 " bytes\n", m->file_bytes, mib(m->file_bytes),
+    putf(s, "size          %" PRIu64 " bytes (%.2f MiB), header %" PRIu64 " bytes\n", m->file_bytes, dct_mib(m->file_bytes),
          m->header_bytes);
     putf(s, "data          %s\n",
          m->n_tensors == 0 ? "no tensors"

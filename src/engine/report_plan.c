@@ -138,21 +138,16 @@ static json_t *schedule_object(const dct_plan *plan, const dct_profile *profile)
     return schedule;
 }
 
-typedef struct sink {
-    dct_text_fn *out;
-    void *ctx;
-} sink;
-
 static int write_piece(const char *text, size_t n, void *ctx) {
-    const sink *s = ctx;
-    s->out(s->ctx, text, n);
+    const dct_text *t = ctx;
+    t->out(t->ctx, text, n);
     return 0;
 }
 
 static dct_status write_json(json_t *all, dct_text_fn *out, void *ctx, dct_err *err) {
-    sink s = {out, ctx};
+    dct_text t = {out, ctx};
     if (all == NULL) return dct_fail(err, DCT_SYSTEM, "no memory for the plan as JSON");
-    int failed = json_dump_callback(all, write_piece, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
+    int failed = json_dump_callback(all, write_piece, &t, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(8));
     json_decref(all);
     if (failed != 0) return dct_fail(err, DCT_SYSTEM, "the plan could not be written as JSON");
     out(ctx, "\n", 1);

@@ -13,17 +13,6 @@
 
 enum { HUGE_PAGE = 2 * 1024 * 1024 };
 
-static dct_status need_item(const dctms_runner *r, const char *name, uint64_t need, void *out, dct_err *err) {
-    uint64_t offset, bytes;
-    bool found = dct_plan_find_item(r->handle->plan, DCT_REGION_RUNTIME, name, &offset, &bytes);
-    if (!found || bytes < need)
-        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name,
-                        (unsigned long long)bytes, (unsigned long long)need);
-    char *at = r->bases.of[DCT_REGION_RUNTIME] + offset;
-    memcpy(out, &at, sizeof at);
-    return DCT_OK;
-}
-
 /* ---- memory ---- */
 
 static dct_status check_room(const dct_plan *plan, dct_err *err) {
@@ -52,14 +41,6 @@ static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, c
 }
 
 /* ---- filling it ---- */
-
-static dct_status start_workers(dctms_runner *r, dct_err *err) {
-    uint32_t n = r->handle->plan->bounds.threads;
-    void *stacks = NULL, *memory = NULL;
-    dct_status status = need_item(r, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
-    if (status == DCT_OK && n > 1) status = need_item(r, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks, err);
-    return status == DCT_OK ? dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &r->pool, err) : status;
-}
 
 /* Where the weights lie now; in a file or in the caller's memory. */
 static dct_status find_weights(const dct_plan *plan, const dct_model *model, dct_arena *work, dct_loader *l, dct_err *err) {
@@ -103,17 +84,17 @@ static void bind_inputs(dctms_runner *r) {
         if (g->values[op->in[1]].rows < known->n_rows) known->n_rows = g->values[op->in[1]].rows;
     }
     if (g->pos == DCT_NONE) return;
-    int32_t *pos = dct_exec_value(r->exec, DCT_PHASE_GRAPH, g->pos);
-    for (uint32_t t = 0; t < g->rows; t++)
-        for (uint32_t k = 0; k < 4; k++) pos[4 * (size_t)t + k] = k < 3 ? (int32_t)t : 0;
+    dct_fill_positions(dct_exec_value(r->exec, DCT_PHASE_GRAPH, g->pos), 0, g->rows);
 }
 
 static dct_status fill(dctms_runner *r, const dctms_graph *graph, const dct_model *model, const dct_checked_plan *plan,
                        dct_arena *work, dct_err *err) {
     void *memory;
-    dct_status status = start_workers(r, err);
+    dct_status status = dct_start_workers(r->handle->plan, &r->bases, &r->pool, err);
     if (status == DCT_OK) status = load(r, graph, model, work, err);
-    if (status == DCT_OK) status = need_item(r, DCT_ITEM_EXEC, dct_exec_bytes(r->handle->plan), &memory, err);
+    if (status == DCT_OK)
+        status = dct_item_need(r->handle->plan, &r->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(r->handle->plan),
+                               &memory, err);
     if (status == DCT_OK) status = dct_exec_init(memory, plan, &r->bases, dct_kernels_best(), r->pool, &r->exec, err);
     if (status == DCT_OK) bind_inputs(r);
     return status;
@@ -138,7 +119,7 @@ static dct_status open_runner(const dctms_graph *graph, dctms_plan *handle, void
     memset(base, 0, (size_t)plan->reserve_bytes); /* so every page is there from now on */
     dctms_runner here = {.handle = handle, .phase = &plan->phases[0], .keep = keep, .mapped = mapped}, *r = NULL;
     for (uint32_t i = 0; i < DCT_REGION_COUNT; i++) here.bases.of[i] = base + plan->region_offset[i];
-    status = need_item(&here, DCT_ITEM_RUNNER, sizeof *r, &r, err);
+    status = dct_item_need(plan, &here.bases, DCT_REGION_RUNTIME, DCT_ITEM_RUNNER, sizeof *r, &r, err);
     if (status != DCT_OK) goto fail_mapping;
     *r = here;
     atomic_fetch_add(&handle->owners, 1);

@@ -30,47 +30,28 @@ dctms_session_params dctms_session_default_params(void) {
 
 /* ---- where things lie ---- */
 
-static void *item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes) {
-    uint64_t offset;
-    if (!dct_plan_find_item(plan, region, name, &offset, bytes)) return NULL;
-    return bases->of[region] + offset;
-}
-
-/* An item of at least `need` bytes: a plan file may have been made by another version. */
-static dct_status need_item(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t need,
-                            void *out, dct_err *err) {
-    uint64_t bytes;
-    void *at = item_at(plan, bases, region, name, &bytes);
-    if (at == NULL || bytes < need)
-        return dct_fail(err, DCT_BAD_FILE, "the plan's item '%s' has %llu bytes, %llu are needed", name,
-                        (unsigned long long)bytes, (unsigned long long)need);
-    memcpy(out, &at, sizeof at);
-    return DCT_OK;
+/* A persistent item. */
+static dct_status need(const dctms_session *s, const char *name, uint64_t bytes, void *out, dct_err *err) {
+    return dct_item_need(s->plan, &s->bases, DCT_REGION_PERSISTENT, name, bytes, out, err);
 }
 
 static dct_status bind_items(dctms_session *s, dct_err *err) {
     const dct_bounds *b = &s->plan->bounds;
     void *sampler = NULL;
-    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab),
-                                  &sampler, err);
-    if (status == DCT_OK)
-        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token),
-                           &s->timeline, err);
-    if (status == DCT_OK)
-        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_PROMPT,
-                           ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
-    if (status == DCT_OK)
-        status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_GENERATED,
-                           (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
-    if (status == DCT_OK) status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, 0, &s->text, err);
+    dct_status status = need(s, DCT_ITEM_SAMPLER, dct_sampler_bytes(s->n_vocab), &sampler, err);
+    if (status == DCT_OK) status = need(s, DCT_ITEM_TIMELINE, (uint64_t)b->n_ctx * sizeof(dct_token), &s->timeline, err);
+    if (status == DCT_OK) status = need(s, DCT_ITEM_PROMPT, ((uint64_t)b->n_input + 1) * sizeof(dct_token), &s->prompt, err);
+    if (status == DCT_OK) status = need(s, DCT_ITEM_GENERATED, (uint64_t)b->n_output * sizeof(dct_token), &s->generated, err);
+    if (status == DCT_OK) status = need(s, DCT_ITEM_TEXT, 0, &s->text, err);
     if (status != DCT_OK) return status;
-    item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
+    dct_item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT, &s->text_cap);
     dct_sampler_init(&s->sampler, sampler, s->n_vocab);
     return DCT_OK;
 }
 
 static void bind_text_scratch(dctms_session *s) {
-    s->tokenizer.scratch = item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &s->tokenizer.scratch_bytes);
+    s->tokenizer.scratch = dct_item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH,
+                                       &s->tokenizer.scratch_bytes);
     if (s->tokenizer.scratch == NULL) { /* over the intermediates */
         s->tokenizer.scratch = s->bases.of[DCT_REGION_ARENA];
         s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
@@ -239,8 +220,7 @@ static void find_end_tokens(dctms_session *s) {
 static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err *err) {
     dctms_conversation *c = &s->conversation;
     uint32_t n_input = s->plan->bounds.n_input, n = dct_conversation_messages(n_input);
-    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_CONVERSATION,
-                                  dct_conversation_bytes(n_input, longest), &c->messages, err);
+    dct_status status = need(s, DCT_ITEM_CONVERSATION, dct_conversation_bytes(n_input, longest), &c->messages, err);
     if (status != DCT_OK) return status;
     c->n_messages = n;
     c->text = (char *)(c->messages + n);
@@ -251,7 +231,7 @@ static dct_status bind_conversation(dctms_session *s, uint32_t longest, dct_err 
 static dct_status open_text(dctms_session *s, opening *o, dct_err *err) {
     const dct_model *model = &o->model->model;
     uint64_t bytes;
-    void *at = item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
+    void *at = dct_item_at(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &bytes);
     if (at == NULL) return dct_fail(err, DCT_BAD_FILE, "the plan has no item '%s'", DCT_ITEM_TOKENS);
     o->blamed = model->path;
     dct_status status = dct_tokenizer_build(model, at, bytes, &s->tokenizer.tables, err);
@@ -267,7 +247,7 @@ static dct_status open_text(dctms_session *s, opening *o, dct_err *err) {
     bool found;
     status = dct_model_get_str(model, "tokenizer.chat_template", &jinja, &found, err);
     if (status != DCT_OK || !found || jinja.len == 0) return status;
-    status = need_item(s->plan, &s->bases, DCT_REGION_PERSISTENT, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
+    status = need(s, DCT_ITEM_TEMPLATE, jinja.len, &s->jinja, err);
     if (status != DCT_OK) return status;
     memcpy(s->jinja, jinja.ptr, jinja.len);
     s->jinja_bytes = jinja.len;
@@ -283,17 +263,6 @@ static void drop_header(dctms_model *m) {
     m->model.tensor_index = m->model.meta_index = (dct_name_index){0};
     m->model.n_meta = m->model.n_tensors = 0;
     dct_arena_deinit(&m->arena);
-}
-
-static dct_status start_workers(dctms_session *s, dct_err *err) {
-    uint32_t n = s->plan->bounds.threads;
-    void *stacks = NULL, *memory = NULL;
-    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_POOL, dct_pool_bytes(n), &memory, err);
-    if (status == DCT_OK && n > 1)
-        status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_STACKS, (uint64_t)(n - 1) * DCT_WORKER_STACK, &stacks,
-                           err);
-    if (status != DCT_OK) return status;
-    return dct_pool_start(memory, n, stacks, DCT_WORKER_STACK, &s->pool, err);
 }
 
 static dct_status load(dctms_session *s, opening *o, dct_err *err) {
@@ -337,7 +306,7 @@ static dct_status start_executor(dctms_session *s, opening *o, dct_err *err) {
     memset(s->bases.of[DCT_REGION_ARENA], 0, (size_t)s->plan->region_bytes[DCT_REGION_ARENA]);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < dct_plan_n_members(s->plan); i++) bytes += dct_exec_bytes(dct_plan_member(s->plan, i));
-    dct_status status = need_item(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, bytes, &memory, err);
+    dct_status status = dct_item_need(s->plan, &s->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, bytes, &memory, err);
     char *at = memory;
     for (uint32_t i = 0; i < dct_plan_n_members(s->plan) && status == DCT_OK; i++) {
         dct_bases bases = dct_member_bases(s, i);
@@ -384,7 +353,7 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     dct_arena_deinit(&o->work);
     status = reserve_late(s, err);
     if (status == DCT_OK) bind_text_scratch(s);
-    if (status == DCT_OK) status = start_workers(s, err);
+    if (status == DCT_OK) status = dct_start_workers(s->plan, &s->bases, &s->pool, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
     if (status == DCT_OK && o->params.mlock) status = lock(s, err);
     if (status == DCT_OK) status = load(s, o, err);
@@ -422,7 +391,7 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     if (status == DCT_OK) status = reserve(group, member, err);
     if (status != DCT_OK) goto fail_keep;
     bases = bases_of(group, member);
-    status = need_item(plan, &bases, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
+    status = dct_item_need(plan, &bases, DCT_REGION_RUNTIME, DCT_ITEM_SESSION, sizeof(dctms_session), &at, err);
     if (status != DCT_OK) goto fail_reservation;
 
     dctms_session *s = at;
