@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -172,11 +171,7 @@ static int run_child(const bench_job *job) {
         cli_flush();
         _exit(code);
     }
-    int status;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) return DCT_SYSTEM;
-    }
-    int code = cli_child_code(status, "the session");
+    int code = cli_wait_child(child, "the session");
     if (code == 0) job->sheet->first = false; /* the child's copy said so */
     return code;
 }

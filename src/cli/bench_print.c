@@ -59,8 +59,6 @@ static void name_test(const bench_result *r, char *name, size_t size) {
     if (r->setup->depth > 0) snprintf(name + n, size - (size_t)n, " @ d%u", r->setup->depth);
 }
 
-static const char *cache_type(const char *given) { return given != NULL ? given : "f16"; }
-
 static void fill_peer_fields(fields *f, const bench_sheet *sheet, const bench_result *r, const char *label) {
     add_text(f, "build_commit", dctms_version());
     add_text(f, "cpu_info", sheet->cpu_name);
@@ -72,8 +70,8 @@ static void fill_peer_fields(fields *f, const bench_sheet *sheet, const bench_re
     add_count(f, "n_batch", r->plan->ubatch); /* a batch is a chunk */
     add_count(f, "n_ubatch", r->plan->ubatch);
     add_count(f, "n_threads", r->plan->threads);
-    add_text(f, "type_k", cache_type(r->setup->type_k));
-    add_text(f, "type_v", cache_type(r->setup->type_v));
+    add_text(f, "type_k", cli_cache_type(r->setup->type_k));
+    add_text(f, "type_v", cli_cache_type(r->setup->type_v));
     add_count(f, "n_prompt", r->test->n_prompt);
     add_count(f, "n_gen", r->test->n_gen);
     add_count(f, "n_depth", r->setup->depth);

@@ -1,4 +1,5 @@
 /* Processes that a verb starts: none outlives it, and how each ended is an exit code. */
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +17,11 @@ void cli_follow_parent(pid_t parent) {
     if (getppid() != parent) _exit(DCT_SYSTEM);
 }
 
-int cli_child_code(int status, const char *what) {
+int cli_wait_child(pid_t pid, const char *what) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR) return DCT_SYSTEM;
+    }
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     int number = WTERMSIG(status);
     if (number == SIGINT || number == SIGTERM || number == SIGHUP) return 128 + number;

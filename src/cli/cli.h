@@ -204,8 +204,12 @@ int cli_check_outputs(const cli_paths *paths);
 
 double cli_mib(uint64_t bytes);
 
-/* The model to use: -m, the first positional argument, or the built-in one. Never NULL. */
+/* The model to use: -m, the first positional argument, or the built-in one. Never NULL. And whether more than it is named. */
 const char *cli_model_path(const cli_options *o);
+static inline bool cli_has_more_args(const cli_options *o) { return o->n_args > (o->model == NULL ? 1u : 0u); }
+
+/* The type of a cache as a plan has it when no flag says. */
+static inline const char *cli_cache_type(const char *given) { return given != NULL ? given : "f16"; }
 
 /* Plan parameters as the flags say; false after printing a usage error. */
 bool cli_plan_params(const cli_options *o, dctms_plan_params *params);
@@ -240,7 +244,7 @@ void cli_progress(void *label, uint64_t done, uint64_t total);
 
 /* ---- processes (child.c) ---- */
 void cli_follow_parent(pid_t parent);                /* the child calls it first: it ends when the parent does */
-int cli_child_code(int status, const char *what);    /* of waitpid, as an exit code; says so when a signal ended it */
+int cli_wait_child(pid_t pid, const char *what);     /* its exit code; says so when a signal ended it */
 
 /* ---- the library heap (heap.c): malloc of this executable ---- */
 typedef struct cli_heap_figures {

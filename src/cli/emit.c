@@ -43,8 +43,8 @@ static void spell(command *c, const dctms_plan_info *info, const cli_options *o,
     }
     add_number(c, "-n", info->n_output);
     add_number(c, "-t", info->threads);
-    add_pair(c, "-ctk", o->type_k != NULL ? o->type_k : "f16");
-    add_pair(c, "-ctv", o->type_v != NULL ? o->type_v : "f16");
+    add_pair(c, "-ctk", cli_cache_type(o->type_k));
+    add_pair(c, "-ctv", cli_cache_type(o->type_v));
     if (o->logits != NULL) add_pair(c, "--logits", o->logits);
     if (o->mlock) c->words[c->n++] = "--mlock";
     add_pair(c, "-f", prompt);

@@ -39,7 +39,7 @@ static bool is_onnx(const char *path) {
 int cli_plan(const cli_options *o) {
     if (o->diff) return cli_diff(o);
     if (cli_is_group(o)) return cli_plan_group(o);
-    if (o->n_args > (o->model == NULL ? 1u : 0u)) return cli_usage("plan takes one model after -m, or several without");
+    if (cli_has_more_args(o)) return cli_usage("plan takes one model after -m, or several without");
     if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
     if (!cli_check_form(o, CLI_PLAN)) return DCT_USAGE;
     dctms_plan_params params;

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/safe_text.h"
@@ -188,11 +187,7 @@ static int hear_survey(protocol_request *r, pid_t child, int from_child) {
         if (got <= 0) break;
         n += (size_t)got;
     }
-    int status;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) return DCT_SYSTEM;
-    }
-    int code = cli_child_code(status, "the survey");
+    int code = cli_wait_child(child, "the survey");
     return code != 0 || n == sizeof r->survey ? code : DCT_SYSTEM;
 }
 
@@ -241,7 +236,7 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
              "\"n_output\": %u, \"ubatch\": %u, \"threads\": %u, \"type_k\": \"%.8s\", \"type_v\": \"%.8s\", "
              "\"kernels\": \"%s\", \"memory_limit\": %" PRIu64 "}\n",
              s->model.fingerprint, s->model.file_bytes, s->plan.n_input, s->plan.n_output, s->plan.ubatch, s->plan.threads,
-             b->type_k != NULL ? b->type_k : "f16", b->type_v != NULL ? b->type_v : "f16", dctms_kernels_name(),
+             cli_cache_type(b->type_k), cli_cache_type(b->type_v), dctms_kernels_name(),
              b->memory_limit);
 }
 
@@ -343,8 +338,7 @@ static void describe(const protocol_request *r, texts *t, dct_protocol *p) {
     uint64_t limit = r->options->memory_limit;
     snprintf(t->label, sizeof t->label, "%s %s", s->model.arch, s->model.type_name);
     snprintf(t->limit, sizeof t->limit, "in a memory cgroup of %.1f MiB", cli_mib(limit));
-    snprintf(t->types, sizeof t->types, "%.8s/%.8s", r->bounds.type_k != NULL ? r->bounds.type_k : "f16",
-             r->bounds.type_v != NULL ? r->bounds.type_v : "f16");
+    snprintf(t->types, sizeof t->types, "%.8s/%.8s", cli_cache_type(r->bounds.type_k), cli_cache_type(r->bounds.type_v));
     *p = (dct_protocol){.model = cli_model_path(r->options),
                         .label = t->label,
                         .n_input = plan->n_input,

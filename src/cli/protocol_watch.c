@@ -191,14 +191,6 @@ static void follow(watch *w) {
     }
 }
 
-static int wait_for(pid_t pid) {
-    int status;
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR) return DCT_SYSTEM;
-    }
-    return cli_child_code(status, "the session");
-}
-
 /* The child's own word on why it ended comes first, unless it was ended from here. */
 static int judge(const watch *w, int child_code) {
     if (w->code != 0) return w->code;
@@ -218,7 +210,7 @@ int protocol_watch(const protocol_job *job, pid_t pid, int from_child, int to_ch
     if (w.code != 0) kill(pid, SIGKILL);
     if (w.to_child >= 0) close(w.to_child);
     close(w.from_child);
-    int status_code = w.code != 0 ? (waitpid(pid, NULL, 0), 0) : wait_for(pid);
+    int status_code = w.code != 0 ? (waitpid(pid, NULL, 0), 0) : cli_wait_child(pid, "the session");
     protocol_end_neighbour(w.neighbour);
     if (w.statm >= 0) close(w.statm);
     if (w.samples != NULL) dct_os_unmap(w.samples, MAX_SAMPLES * sizeof *w.samples);

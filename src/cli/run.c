@@ -499,7 +499,7 @@ static int run_each(const cli_options *o) {
 int cli_run(const cli_options *o) {
     if (!sampling_makes_sense(o)) return DCT_USAGE;
     if (cli_is_group(o)) return run_each(o);
-    if (o->n_args > (o->model == NULL ? 1u : 0u))
+    if (cli_has_more_args(o))
         return cli_usage("run takes one model after -m; quote the prompt and give it with -p");
     if (!cli_check_form(o, o->plan_file != NULL ? CLI_RUN_FILE : CLI_RUN)) return DCT_USAGE;
     bool interactive = o->prompt == NULL && o->prompt_file == NULL && (o->conversation == CLI_ON || isatty(0));
