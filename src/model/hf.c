@@ -17,7 +17,7 @@ typedef struct hf_dir {
     dct_arena *arena;
     dct_err *err;
     uint64_t hash;       /* of all that was read */
-    hf_texts texts;
+    dct_hf_texts texts;
     dct_str index;       /* model.safetensors.index.json */
     dct_str names[DCT_MAX_PARTS];
     uint32_t n_parts;

@@ -17,12 +17,12 @@
 #define DCT_KEY_HALF_SPLIT "rope.half_split"
 
 /* The texts of a directory; {NULL, 0} where there is no such file. */
-typedef struct hf_texts {
+typedef struct dct_hf_texts {
     dct_str config, generation, tokenizer, tokenizer_config, chat_template;
-} hf_texts;
+} dct_hf_texts;
 
 /* The record while it is made. The first failure sticks in `status`, and what follows does nothing. */
-typedef struct hf_build {
+typedef struct dct_hf_build {
     dct_model *model;
     dct_arena *arena;
     dct_err *err;
@@ -37,41 +37,41 @@ typedef struct hf_build {
     uint32_t n_computed;
     dct_tensor computed[2];  /* divisors of the rotation */
     dct_meta nowhere;        /* keys that follow a failure are written here and never read */
-} hf_build;
+} dct_hf_build;
 
 /* hf_build.c: failing, and the keys of the record. `name` of keys with arch: behind "{arch}.". */
-void dct_hf_fail(hf_build *b, dct_json at, const char *format, ...) DCT_PRINTF(3, 4);
-void *dct_hf_alloc(hf_build *b, uint64_t n, uint64_t item_bytes); /* NULL: failed */
-bool dct_hf_index(hf_build *b, dct_name_index *index, uint32_t n); /* empty, for n names; false: failed */
-void dct_hf_put_u32(hf_build *b, const char *key, uint32_t v);
-void dct_hf_put_bool(hf_build *b, const char *key, bool v);
-void dct_hf_put_str(hf_build *b, const char *key, dct_str v);
-void dct_hf_put_array(hf_build *b, const char *key, dct_meta_type type, uint64_t n, const void *bytes, uint64_t n_bytes);
-void dct_hf_put_arch_u32(hf_build *b, const char *name, uint32_t v);
-void dct_hf_put_arch_f32(hf_build *b, const char *name, double v);
-void dct_hf_put_arch_bool(hf_build *b, const char *name, bool v);
-void dct_hf_put_arch_str(hf_build *b, const char *name, const char *v);
-void dct_hf_put_arch_i32s(hf_build *b, const char *name, const int32_t *v, uint64_t n);
+void dct_hf_fail(dct_hf_build *b, dct_json at, const char *format, ...) DCT_PRINTF(3, 4);
+void *dct_hf_alloc(dct_hf_build *b, uint64_t n, uint64_t item_bytes); /* NULL: failed */
+bool dct_hf_index(dct_hf_build *b, dct_name_index *index, uint32_t n); /* empty, for n names; false: failed */
+void dct_hf_put_u32(dct_hf_build *b, const char *key, uint32_t v);
+void dct_hf_put_bool(dct_hf_build *b, const char *key, bool v);
+void dct_hf_put_str(dct_hf_build *b, const char *key, dct_str v);
+void dct_hf_put_array(dct_hf_build *b, const char *key, dct_meta_type type, uint64_t n, const void *bytes, uint64_t n_bytes);
+void dct_hf_put_arch_u32(dct_hf_build *b, const char *name, uint32_t v);
+void dct_hf_put_arch_f32(dct_hf_build *b, const char *name, double v);
+void dct_hf_put_arch_bool(dct_hf_build *b, const char *name, bool v);
+void dct_hf_put_arch_str(dct_hf_build *b, const char *name, const char *v);
+void dct_hf_put_arch_i32s(dct_hf_build *b, const char *name, const int32_t *v, uint64_t n);
 /* A string of the JSON, decoded into the arena. */
-dct_str dct_hf_text(hf_build *b, dct_json v);
+dct_str dct_hf_text(dct_hf_build *b, dct_json v);
 
 /* Members of an object: absent and null are false and leave *out alone; another kind, a number out of range or a name that stands
  * twice fail. */
-dct_json dct_hf_member(hf_build *b, dct_json object, const char *key);
-bool dct_hf_u32(hf_build *b, dct_json object, const char *key, uint32_t *out);
-bool dct_hf_f64(hf_build *b, dct_json object, const char *key, double *out);
-bool dct_hf_bool(hf_build *b, dct_json object, const char *key, bool *out);
-bool dct_hf_str(hf_build *b, dct_json object, const char *key, dct_json *out);
+dct_json dct_hf_member(dct_hf_build *b, dct_json object, const char *key);
+bool dct_hf_u32(dct_hf_build *b, dct_json object, const char *key, uint32_t *out);
+bool dct_hf_f64(dct_hf_build *b, dct_json object, const char *key, double *out);
+bool dct_hf_bool(dct_hf_build *b, dct_json object, const char *key, bool *out);
+bool dct_hf_str(dct_hf_build *b, dct_json object, const char *key, dct_json *out);
 
 /* The parts of the record, in this order. */
-void dct_hf_config(hf_build *b, const hf_texts *texts);
-void dct_hf_rope(hf_build *b); /* hf_rope.c, called by dct_hf_config */
-void dct_hf_tokenizer(hf_build *b, const hf_texts *texts);
-void dct_hf_tensors(hf_build *b, const dct_st_tensor *tensors, uint32_t n);
+void dct_hf_config(dct_hf_build *b, const dct_hf_texts *texts);
+void dct_hf_rope(dct_hf_build *b); /* hf_rope.c, called by dct_hf_config */
+void dct_hf_tokenizer(dct_hf_build *b, const dct_hf_texts *texts);
+void dct_hf_tensors(dct_hf_build *b, const dct_st_tensor *tensors, uint32_t n);
 
 /* All of it: metadata from the texts, and tensors whose `part` and absolute offset stand. The model's sums of bytes and its seed
  * are the caller's. */
-dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
+dct_status dct_hf_record(dct_model *model, const dct_hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
                          dct_err *err) DCT_MUST_CHECK;
 
 #endif

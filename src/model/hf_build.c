@@ -8,7 +8,7 @@
 
 enum { MAX_META = 64 };
 
-void dct_hf_fail(hf_build *b, dct_json at, const char *format, ...) {
+void dct_hf_fail(dct_hf_build *b, dct_json at, const char *format, ...) {
     if (b->status != DCT_OK) return;
     char text[320];
     va_list args;
@@ -19,14 +19,14 @@ void dct_hf_fail(hf_build *b, dct_json at, const char *format, ...) {
                             n < 0 ? "" : text);
 }
 
-void *dct_hf_alloc(hf_build *b, uint64_t n, uint64_t item_bytes) {
+void *dct_hf_alloc(dct_hf_build *b, uint64_t n, uint64_t item_bytes) {
     if (b->status != DCT_OK) return NULL;
     void *p = dct_arena_array(b->arena, n, item_bytes);
     if (p == NULL) b->status = dct_fail_memory(b->err, b->arena, "the model's record");
     return p;
 }
 
-bool dct_hf_index(hf_build *b, dct_name_index *index, uint32_t n) {
+bool dct_hf_index(dct_hf_build *b, dct_name_index *index, uint32_t n) {
     if (b->status != DCT_OK) return false;
     if (!dct_name_index_init(index, n, b->model->index_seed, b->arena))
         b->status = dct_fail_memory(b->err, b->arena, "the model's record");
@@ -35,7 +35,7 @@ bool dct_hf_index(hf_build *b, dct_name_index *index, uint32_t n) {
 
 /* ---- keys ---- */
 
-static dct_meta *put(hf_build *b, const char *prefix, const char *name, dct_meta_type type) {
+static dct_meta *put(dct_hf_build *b, const char *prefix, const char *name, dct_meta_type type) {
     dct_model *m = b->model;
     if (m->meta == NULL) m->meta = dct_hf_alloc(b, MAX_META, sizeof *m->meta);
     size_t n_prefix = strlen(prefix), n = n_prefix + strlen(name) + (n_prefix != 0);
@@ -48,17 +48,17 @@ static dct_meta *put(hf_build *b, const char *prefix, const char *name, dct_meta
     return meta;
 }
 
-void dct_hf_put_u32(hf_build *b, const char *key, uint32_t v) { put(b, "", key, DCT_META_U32)->as.u = v; }
-void dct_hf_put_bool(hf_build *b, const char *key, bool v) { put(b, "", key, DCT_META_BOOL)->as.b = v; }
-void dct_hf_put_str(hf_build *b, const char *key, dct_str v) { put(b, "", key, DCT_META_STRING)->as.s = v; }
-void dct_hf_put_arch_u32(hf_build *b, const char *name, uint32_t v) { put(b, b->arch, name, DCT_META_U32)->as.u = v; }
-void dct_hf_put_arch_bool(hf_build *b, const char *name, bool v) { put(b, b->arch, name, DCT_META_BOOL)->as.b = v; }
-void dct_hf_put_arch_str(hf_build *b, const char *name, const char *v) {
+void dct_hf_put_u32(dct_hf_build *b, const char *key, uint32_t v) { put(b, "", key, DCT_META_U32)->as.u = v; }
+void dct_hf_put_bool(dct_hf_build *b, const char *key, bool v) { put(b, "", key, DCT_META_BOOL)->as.b = v; }
+void dct_hf_put_str(dct_hf_build *b, const char *key, dct_str v) { put(b, "", key, DCT_META_STRING)->as.s = v; }
+void dct_hf_put_arch_u32(dct_hf_build *b, const char *name, uint32_t v) { put(b, b->arch, name, DCT_META_U32)->as.u = v; }
+void dct_hf_put_arch_bool(dct_hf_build *b, const char *name, bool v) { put(b, b->arch, name, DCT_META_BOOL)->as.b = v; }
+void dct_hf_put_arch_str(dct_hf_build *b, const char *name, const char *v) {
     put(b, b->arch, name, DCT_META_STRING)->as.s = (dct_str){v, strlen(v)};
 }
 
 /* Rounded as a GGUF file would have it. */
-void dct_hf_put_arch_f32(hf_build *b, const char *name, double v) {
+void dct_hf_put_arch_f32(dct_hf_build *b, const char *name, double v) {
     put(b, b->arch, name, DCT_META_F32)->as.f = (double)(float)v;
 }
 
@@ -69,18 +69,18 @@ static void fill_array(dct_meta *meta, dct_meta_type type, uint64_t n, const voi
     meta->array.n_bytes = n_bytes;
 }
 
-void dct_hf_put_array(hf_build *b, const char *key, dct_meta_type type, uint64_t n, const void *bytes, uint64_t n_bytes) {
+void dct_hf_put_array(dct_hf_build *b, const char *key, dct_meta_type type, uint64_t n, const void *bytes, uint64_t n_bytes) {
     fill_array(put(b, "", key, DCT_META_ARRAY), type, n, bytes, n_bytes);
 }
 
-void dct_hf_put_arch_i32s(hf_build *b, const char *name, const int32_t *v, uint64_t n) {
+void dct_hf_put_arch_i32s(dct_hf_build *b, const char *name, const int32_t *v, uint64_t n) {
     int32_t *copy = dct_hf_alloc(b, n, sizeof *copy);
     if (copy == NULL) return;
     memcpy(copy, v, n * sizeof *copy);
     fill_array(put(b, b->arch, name, DCT_META_ARRAY), DCT_META_I32, n, (const uint8_t *)copy, n * sizeof *copy);
 }
 
-dct_str dct_hf_text(hf_build *b, dct_json v) {
+dct_str dct_hf_text(dct_hf_build *b, dct_json v) {
     dct_str raw = dct_json_raw(v);
     char *text = dct_hf_alloc(b, raw.len + 1, 1);
     if (text == NULL) return DCT_STR("");
@@ -89,14 +89,14 @@ dct_str dct_hf_text(hf_build *b, dct_json v) {
 
 /* ---- members ---- */
 
-dct_json dct_hf_member(hf_build *b, dct_json object, const char *key) {
+dct_json dct_hf_member(dct_hf_build *b, dct_json object, const char *key) {
     uint32_t n;
     dct_json v = dct_json_find(object, key, &n);
     if (n > 1) dct_hf_fail(b, v, "'%s' stands twice", key);
     return dct_json_kind_of(v) == DCT_JSON_NULL || b->status != DCT_OK ? (dct_json){0} : v;
 }
 
-bool dct_hf_u32(hf_build *b, dct_json object, const char *key, uint32_t *out) {
+bool dct_hf_u32(dct_hf_build *b, dct_json object, const char *key, uint32_t *out) {
     dct_json v = dct_hf_member(b, object, key);
     uint64_t n;
     if (v.at == NULL) return false;
@@ -108,7 +108,7 @@ bool dct_hf_u32(hf_build *b, dct_json object, const char *key, uint32_t *out) {
     return true;
 }
 
-bool dct_hf_f64(hf_build *b, dct_json object, const char *key, double *out) {
+bool dct_hf_f64(dct_hf_build *b, dct_json object, const char *key, double *out) {
     dct_json v = dct_hf_member(b, object, key);
     double x;
     if (v.at == NULL) return false;
@@ -120,7 +120,7 @@ bool dct_hf_f64(hf_build *b, dct_json object, const char *key, double *out) {
     return true;
 }
 
-bool dct_hf_bool(hf_build *b, dct_json object, const char *key, bool *out) {
+bool dct_hf_bool(dct_hf_build *b, dct_json object, const char *key, bool *out) {
     dct_json v = dct_hf_member(b, object, key);
     if (v.at == NULL) return false;
     if (dct_json_bool(v, out)) return true;
@@ -128,7 +128,7 @@ bool dct_hf_bool(hf_build *b, dct_json object, const char *key, bool *out) {
     return false;
 }
 
-bool dct_hf_str(hf_build *b, dct_json object, const char *key, dct_json *out) {
+bool dct_hf_str(dct_hf_build *b, dct_json object, const char *key, dct_json *out) {
     dct_json v = dct_hf_member(b, object, key);
     if (v.at == NULL) return false;
     if (dct_json_kind_of(v) == DCT_JSON_STRING) {
@@ -141,9 +141,9 @@ bool dct_hf_str(hf_build *b, dct_json object, const char *key, dct_json *out) {
 
 /* ---- the whole ---- */
 
-dct_status dct_hf_record(dct_model *model, const hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
+dct_status dct_hf_record(dct_model *model, const dct_hf_texts *texts, const dct_st_tensor *tensors, uint32_t n, dct_arena *arena,
                          dct_err *err) {
-    hf_build b = {.model = model, .arena = arena, .err = err, .arch = ""};
+    dct_hf_build b = {.model = model, .arena = arena, .err = err, .arch = ""};
     model->format = DCT_FORMAT_SAFETENSORS;
     dct_hf_config(&b, texts);
     dct_hf_tokenizer(&b, texts);

@@ -19,16 +19,16 @@ static const struct {
 #define FAMILY_NAMES "llama, mistral, qwen2, qwen2_vl, qwen2_5_vl, qwen3, gemma2, gemma3_text, phi3"
 
 /* The part of the configuration that has the key. */
-static dct_json holder(const hf_build *b, const char *key) {
+static dct_json holder(const dct_hf_build *b, const char *key) {
     return dct_json_find(b->text, key, NULL).at != NULL ? b->text : b->root;
 }
 
-static bool get_u32(hf_build *b, const char *key, uint32_t *out) { return dct_hf_u32(b, holder(b, key), key, out); }
-static bool get_f64(hf_build *b, const char *key, double *out) { return dct_hf_f64(b, holder(b, key), key, out); }
-static bool get_bool(hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, holder(b, key), key, out); }
-static bool get_str(hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, holder(b, key), key, out); }
+static bool get_u32(dct_hf_build *b, const char *key, uint32_t *out) { return dct_hf_u32(b, holder(b, key), key, out); }
+static bool get_f64(dct_hf_build *b, const char *key, double *out) { return dct_hf_f64(b, holder(b, key), key, out); }
+static bool get_bool(dct_hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, holder(b, key), key, out); }
+static bool get_str(dct_hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, holder(b, key), key, out); }
 
-static uint32_t need_u32(hf_build *b, const char *key) {
+static uint32_t need_u32(dct_hf_build *b, const char *key) {
     uint32_t v = 0;
     if (!get_u32(b, key, &v)) dct_hf_fail(b, b->text, "'%s' is missing", key);
     return v;
@@ -36,7 +36,7 @@ static uint32_t need_u32(hf_build *b, const char *key) {
 
 /* ---- the family ---- */
 
-static void find_family(hf_build *b) {
+static void find_family(dct_hf_build *b) {
     dct_json type = {0};
     if (!dct_hf_str(b, b->text, "model_type", &type) && !dct_hf_str(b, b->root, "model_type", &type))
         dct_hf_fail(b, b->root, "'model_type' is missing");
@@ -48,7 +48,7 @@ static void find_family(hf_build *b) {
     b->is_gemma = strncmp(b->arch, "gemma", 5) == 0;
 }
 
-static void put_name(hf_build *b) {
+static void put_name(dct_hf_build *b) {
     dct_json name = {0};
     if (dct_hf_str(b, b->root, "_name_or_path", &name) && dct_json_raw(name).len > 0) {
         dct_hf_put_str(b, "general.name", dct_hf_text(b, name));
@@ -63,7 +63,7 @@ static void put_name(hf_build *b) {
 
 /* ---- what a family's code fixes ---- */
 
-static void check_activation(hf_build *b) {
+static void check_activation(dct_hf_build *b) {
     static const char *const silu[] = {"silu", "swish", NULL}, *const gelu[] = {"gelu_pytorch_tanh", "gelu_new", NULL};
     dct_json act = {0};
     if (!(b->is_gemma && get_str(b, "hidden_activation", &act)) && !get_str(b, "hidden_act", &act)) return;
@@ -74,7 +74,7 @@ static void check_activation(hf_build *b) {
 }
 
 /* Scores are scaled by the head's width; in the 27B Gemmas by that of heads which would split the embedding. */
-static void check_score_scale(hf_build *b, uint32_t head_dim, uint32_t n_head, uint32_t n_embd) {
+static void check_score_scale(dct_hf_build *b, uint32_t head_dim, uint32_t n_head, uint32_t n_embd) {
     double scalar = 0;
     if (!b->is_gemma || !get_f64(b, "query_pre_attn_scalar", &scalar)) return;
     bool is_27b = b->n_layer == (strcmp(b->arch, "gemma2") == 0 ? 46u : 62u);
@@ -82,7 +82,7 @@ static void check_score_scale(hf_build *b, uint32_t head_dim, uint32_t n_head, u
     if (scalar != want) dct_hf_fail(b, b->text, "'query_pre_attn_scalar' is %g, %g expected", scalar, want);
 }
 
-static void put_window(hf_build *b) {
+static void put_window(dct_hf_build *b) {
     uint32_t window = 0, pattern = 0;
     bool used = true;
     get_u32(b, "sliding_window", &window);
@@ -100,7 +100,7 @@ static void put_window(hf_build *b) {
     }
 }
 
-static void put_softcaps(hf_build *b) {
+static void put_softcaps(dct_hf_build *b) {
     double cap = 0;
     if (strcmp(b->arch, "gemma2") != 0) return;
     dct_hf_put_arch_f32(b, "attn_logit_softcapping", get_f64(b, "attn_logit_softcapping", &cap) ? cap : 0);
@@ -110,7 +110,7 @@ static void put_softcaps(hf_build *b) {
 
 /* ---- sizes ---- */
 
-static void put_sizes(hf_build *b) {
+static void put_sizes(dct_hf_build *b) {
     uint32_t n_embd = need_u32(b, "hidden_size"), n_head = need_u32(b, "num_attention_heads"), n_head_kv = n_head, head_dim = 0;
     double eps = 0;
     b->n_layer = need_u32(b, "num_hidden_layers");
@@ -137,7 +137,7 @@ static void put_sizes(hf_build *b) {
 /* ---- quantisation ---- */
 
 /* MLX says "quantization", and copies it to "quantization_config", where other methods also stand. */
-static void find_quantization(hf_build *b) {
+static void find_quantization(dct_hf_build *b) {
     dct_json other = dct_hf_member(b, b->root, "quantization_config"), method = {0};
     b->quantization = dct_hf_member(b, b->root, "quantization");
     if (b->quantization.at == NULL && other.at != NULL) {
@@ -151,7 +151,7 @@ static void find_quantization(hf_build *b) {
         dct_hf_fail(b, b->quantization, "'quantization' is not an object");
 }
 
-static void refuse_experts(hf_build *b) {
+static void refuse_experts(dct_hf_build *b) {
     static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         uint32_t n = 0;
@@ -160,7 +160,7 @@ static void refuse_experts(hf_build *b) {
     }
 }
 
-void dct_hf_config(hf_build *b, const hf_texts *texts) {
+void dct_hf_config(dct_hf_build *b, const dct_hf_texts *texts) {
     b->file = "config.json";
     b->status = dct_json_open(texts->config, b->file, 0, &b->root, b->err);
     if (b->status != DCT_OK) return;

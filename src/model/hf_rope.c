@@ -48,7 +48,7 @@ static double natural_log(double x) {
 }
 
 /* A tensor of n floats that no file holds. */
-static float *add_computed(hf_build *b, const char *name, uint32_t n) {
+static float *add_computed(dct_hf_build *b, const char *name, uint32_t n) {
     float *values = dct_hf_alloc(b, n, sizeof *values);
     if (values == NULL) return NULL;
     b->computed[b->n_computed++] = (dct_tensor){.name = {name, strlen(name)},
@@ -63,7 +63,7 @@ static float *add_computed(hf_build *b, const char *name, uint32_t n) {
     return values;
 }
 
-static double need_f64(hf_build *b, dct_json object, const char *key) {
+static double need_f64(dct_hf_build *b, dct_json object, const char *key) {
     double x = 0;
     if (!dct_hf_f64(b, object, key, &x) || !(x > 0))
         dct_hf_fail(b, object, "'%s' of the rotation is missing or not above 0", key);
@@ -71,7 +71,7 @@ static double need_f64(hf_build *b, dct_json object, const char *key) {
 }
 
 /* "original_max_position_embeddings" stands in the scaling or beside it. */
-static uint32_t original_context(hf_build *b, const rope *r) {
+static uint32_t original_context(dct_hf_build *b, const rope *r) {
     uint32_t n = r->n_ctx;
     if (!dct_hf_u32(b, r->scaling, "original_max_position_embeddings", &n))
         dct_hf_u32(b, b->text, "original_max_position_embeddings", &n);
@@ -80,7 +80,7 @@ static uint32_t original_context(hf_build *b, const rope *r) {
 }
 
 /* Long waves are stretched `factor` times, short ones not, those between by degrees. */
-static void put_llama3(hf_build *b, const rope *r) {
+static void put_llama3(dct_hf_build *b, const rope *r) {
     double factor = need_f64(b, r->scaling, "factor"), low = need_f64(b, r->scaling, "low_freq_factor"),
            high = need_f64(b, r->scaling, "high_freq_factor");
     double trained = original_context(b, r);
@@ -95,7 +95,7 @@ static void put_llama3(hf_build *b, const rope *r) {
     }
 }
 
-static void put_divisors(hf_build *b, const rope *r, const char *key, const char *tensor) {
+static void put_divisors(dct_hf_build *b, const rope *r, const char *key, const char *tensor) {
     dct_json list = dct_hf_member(b, r->scaling, key);
     if (dct_json_count(list) != r->n_rot / 2) dct_hf_fail(b, list, "'%s' is not an array of %u numbers", key, r->n_rot / 2);
     float *out = add_computed(b, tensor, r->n_rot / 2);
@@ -110,7 +110,7 @@ static void put_divisors(hf_build *b, const rope *r, const char *key, const char
     }
 }
 
-static void put_longrope(hf_build *b, const rope *r) {
+static void put_longrope(dct_hf_build *b, const rope *r) {
     uint32_t trained = original_context(b, r);
     double scale = (double)r->n_ctx / trained, magnitude = 1;
     put_divisors(b, r, "short_factor", "rope_factors_short.weight");
@@ -121,7 +121,7 @@ static void put_longrope(hf_build *b, const rope *r) {
     dct_hf_put_arch_f32(b, "rope.scaling.attn_factor", magnitude);
 }
 
-static void put_yarn(hf_build *b, const rope *r) {
+static void put_yarn(dct_hf_build *b, const rope *r) {
     double factor = need_f64(b, r->scaling, "factor"), x = 0;
     dct_hf_put_arch_f32(b, "rope.scaling.factor", factor);
     dct_hf_put_arch_u32(b, "rope.scaling.original_context_length", original_context(b, r));
@@ -134,7 +134,7 @@ static void put_yarn(hf_build *b, const rope *r) {
 }
 
 /* Three position streams: how many pairs each turns. */
-static void put_sections(hf_build *b, const rope *r) {
+static void put_sections(dct_hf_build *b, const rope *r) {
     dct_json list = dct_hf_member(b, r->scaling, "mrope_section");
     int32_t sections[4] = {0};
     uint32_t n = 0;
@@ -150,7 +150,7 @@ static void put_sections(hf_build *b, const rope *r) {
     dct_hf_put_arch_i32s(b, "rope.dimension_sections", sections, 4);
 }
 
-static void put_scaling(hf_build *b, const rope *r) {
+static void put_scaling(dct_hf_build *b, const rope *r) {
     dct_json type = {0};
     if (!dct_hf_str(b, r->scaling, "rope_type", &type)) dct_hf_str(b, r->scaling, "type", &type);
     if (strcmp(b->arch, "qwen2vl") == 0) put_sections(b, r);
@@ -173,7 +173,7 @@ static void put_scaling(hf_build *b, const rope *r) {
 }
 
 /* Newer files name everything "rope_parameters"; those of models with two rotations, one object for each kind of layer. */
-static rope read_rope(hf_build *b, dct_json *local) {
+static rope read_rope(dct_hf_build *b, dct_json *local) {
     rope r = {.base = strcmp(b->arch, "gemma3") == 0 ? 1e6 : 1e4};
     dct_json newer = dct_hf_member(b, b->text, "rope_parameters");
     r.scaling = dct_hf_member(b, b->text, "rope_scaling");
@@ -189,7 +189,7 @@ static rope read_rope(hf_build *b, dct_json *local) {
     return r;
 }
 
-void dct_hf_rope(hf_build *b) {
+void dct_hf_rope(dct_hf_build *b) {
     dct_json local = {0};
     rope r = read_rope(b, &local);
     uint32_t n_embd = 0, n_head = 0, head_dim = 0;

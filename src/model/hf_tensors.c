@@ -20,7 +20,7 @@ typedef struct tensor_list {
     dct_name_index index; /* by name */
 } tensor_list;
 
-static void bad(hf_build *b, const dct_st_tensor *t, const char *why) {
+static void bad(dct_hf_build *b, const dct_st_tensor *t, const char *why) {
     if (b->status == DCT_OK)
         b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "tensor '%s' %s", dct_gguf_quote(t->name).text, why);
 }
@@ -84,7 +84,7 @@ static bool take_layer(dct_str *s, uint32_t n_layer, uint32_t *layer) {
     return true;
 }
 
-static const char *layer_module(const hf_build *b, dct_str module) {
+static const char *layer_module(const dct_hf_build *b, dct_str module) {
     for (size_t i = 0; i < sizeof layer_modules / sizeof *layer_modules; i++) {
         if (dct_str_eq_z(module, layer_modules[i].theirs)) return layer_modules[i].ours;
     }
@@ -97,7 +97,7 @@ static const char *layer_module(const hf_build *b, dct_str module) {
 enum { NAME_BYTES = 64 };
 
 /* Our name of the module (a tensor's name without its last part); false when it has none. */
-static bool our_name(const hf_build *b, dct_str module, char out[NAME_BYTES]) {
+static bool our_name(const dct_hf_build *b, dct_str module, char out[NAME_BYTES]) {
     const char *name = NULL;
     uint32_t layer;
     drop_prefix(&module, "language_model.");
@@ -134,13 +134,13 @@ typedef struct affine_spec {
     bool off;
 } affine_spec;
 
-static void read_spec(hf_build *b, dct_json object, affine_spec *spec) {
+static void read_spec(dct_hf_build *b, dct_json object, affine_spec *spec) {
     dct_hf_u32(b, object, "bits", &spec->bits);
     dct_hf_u32(b, object, "group_size", &spec->group);
     dct_hf_str(b, object, "mode", &spec->mode);
 }
 
-static affine_spec spec_of(hf_build *b, dct_str module) {
+static affine_spec spec_of(dct_hf_build *b, dct_str module) {
     affine_spec spec = {0};
     char name[512];
     read_spec(b, b->quantization, &spec);
@@ -168,7 +168,7 @@ static bool is_matrix(const dct_st_tensor *t, uint64_t rows, uint64_t cols) {
 }
 
 /* Shapes and types of the three against each other and against the configuration. */
-static void describe_affine(hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, dct_tensor *t) {
+static void describe_affine(dct_hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, dct_tensor *t) {
     const dct_st_tensor *scales = find(all, module, ".scales"), *biases = find(all, module, ".biases");
     affine_spec spec = spec_of(b, module);
     dct_dtype scale_type = DCT_TYPE_F32;
@@ -201,7 +201,7 @@ static void describe_affine(hf_build *b, const tensor_list *all, const dct_st_te
 
 /* ---- one tensor ---- */
 
-static void describe_float(hf_build *b, const dct_st_tensor *w, dct_tensor *t, bool is_norm) {
+static void describe_float(dct_hf_build *b, const dct_st_tensor *w, dct_tensor *t, bool is_norm) {
     if (!type_of_float(w->type, &t->type)) {
         bad(b, w, "has a type that is not supported for weights (F32, F16, BF16, MLX's affine quantisation)");
         return;
@@ -213,7 +213,7 @@ static void describe_float(hf_build *b, const dct_st_tensor *w, dct_tensor *t, b
     t->type = DCT_TYPE_F32;
 }
 
-static void count_elements(hf_build *b, const dct_st_tensor *w, dct_tensor *t) {
+static void count_elements(dct_hf_build *b, const dct_st_tensor *w, dct_tensor *t) {
     if (!dct_mul_u64(t->ne[0], t->ne[1], &t->n_elems) || t->n_elems > INT64_MAX ||
         !dct_dtype_row_bytes(t->type, t->n_elems, &t->bytes) || t->bytes > INT64_MAX) {
         bad(b, w, "has a size that overflows");
@@ -221,7 +221,7 @@ static void count_elements(hf_build *b, const dct_st_tensor *w, dct_tensor *t) {
 }
 
 /* A weight or a bias of a module that has our name. */
-static void add_weight(hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, const char *name,
+static void add_weight(dct_hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, const char *name,
                        const char *suffix) {
     if (b->tied && strcmp(name, "output") == 0) return; /* a copy of the embedding */
     size_t n = strlen(name) + strlen(suffix);
@@ -249,7 +249,7 @@ static void add_weight(hf_build *b, const tensor_list *all, const dct_st_tensor 
     if (b->status == DCT_OK) b->status = dct_record_add_tensor(b->model, &t, b->err);
 }
 
-static void add_tensor(hf_build *b, const tensor_list *all, const dct_st_tensor *w) {
+static void add_tensor(dct_hf_build *b, const tensor_list *all, const dct_st_tensor *w) {
     static const char *const suffixes[] = {".weight", ".bias", ".scales", ".biases"};
     char name[NAME_BYTES];
     if (is_elsewhere(w->name)) return;
@@ -265,7 +265,7 @@ static void add_tensor(hf_build *b, const tensor_list *all, const dct_st_tensor 
 
 /* ---- all of them ---- */
 
-static void make_index(hf_build *b, tensor_list *all) {
+static void make_index(dct_hf_build *b, tensor_list *all) {
     if (!dct_hf_index(b, &all->index, all->n)) return;
     for (uint32_t i = 0; b->status == DCT_OK && i < all->n; i++) {
         uint32_t *slot = dct_name_index_slot(&all->index, all->list, sizeof *all->list, all->list[i].name);
@@ -274,7 +274,7 @@ static void make_index(hf_build *b, tensor_list *all) {
     }
 }
 
-void dct_hf_tensors(hf_build *b, const dct_st_tensor *tensors, uint32_t n) {
+void dct_hf_tensors(dct_hf_build *b, const dct_st_tensor *tensors, uint32_t n) {
     tensor_list all = {.list = tensors, .n = n};
     b->file = "config.json";
     make_index(b, &all);

@@ -31,7 +31,7 @@ typedef struct vocab {
 /* ---- tokens ---- */
 
 /* Checks ids and finds how many there are. */
-static void count_tokens(hf_build *b, vocab *v, dct_json list, dct_json added) {
+static void count_tokens(dct_hf_build *b, vocab *v, dct_json list, dct_json added) {
     uint64_t n_entries = 0, n = b->n_vocab, id;
     for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w); n_entries++) {
         if (!dct_json_u64(w.value, &id) || id >= b->n_vocab) {
@@ -45,7 +45,7 @@ static void count_tokens(hf_build *b, vocab *v, dct_json list, dct_json added) {
     v->n = (uint32_t)n;
 }
 
-static void take_vocab(hf_build *b, vocab *v, dct_json list) {
+static void take_vocab(dct_hf_build *b, vocab *v, dct_json list) {
     for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w);) {
         uint64_t id = 0;
         if (!dct_json_u64(w.value, &id)) continue; /* was checked */
@@ -58,7 +58,7 @@ static void take_vocab(hf_build *b, vocab *v, dct_json list) {
     }
 }
 
-static void take_added(hf_build *b, vocab *v, dct_json added) {
+static void take_added(dct_hf_build *b, vocab *v, dct_json added) {
     for (dct_json_walk w = dct_json_begin(added); dct_json_next(&w) && b->status == DCT_OK;) {
         uint32_t id = UINT32_MAX;
         bool special = false;
@@ -100,7 +100,7 @@ static void write_tokens(dct_writer *w, vocab *v) {
     }
 }
 
-static void put_image(hf_build *b, vocab *v, const char *key, uint64_t n, write_fn *write) {
+static void put_image(dct_hf_build *b, vocab *v, const char *key, uint64_t n, write_fn *write) {
     dct_writer w = {0};
     write(&w, v);
     uint64_t n_bytes = w.pos;
@@ -111,7 +111,7 @@ static void put_image(hf_build *b, vocab *v, const char *key, uint64_t n, write_
     dct_hf_put_array(b, key, DCT_META_STRING, n, bytes, n_bytes);
 }
 
-static void index_texts(hf_build *b, vocab *v) {
+static void index_texts(dct_hf_build *b, vocab *v) {
     if (!dct_hf_index(b, &v->index, v->n)) return;
     for (uint32_t id = 0; id < v->n; id++) *dct_name_index_slot(&v->index, v->texts, sizeof *v->texts, v->texts[id]) = id + 1;
 }
@@ -122,7 +122,7 @@ static bool find_token(const vocab *v, dct_str text, uint32_t *id) {
     return found != 0;
 }
 
-static void put_tokens(hf_build *b, vocab *v) {
+static void put_tokens(dct_hf_build *b, vocab *v) {
     dct_json list = dct_hf_member(b, v->model, "vocab"), added = dct_hf_member(b, v->root, "added_tokens"), unknown = {0};
     if (b->status == DCT_OK && dct_json_kind_of(list) != DCT_JSON_OBJECT) dct_hf_fail(b, list, "'vocab' is not an object");
     if (b->status == DCT_OK) count_tokens(b, v, list, added);
@@ -191,7 +191,7 @@ static bool join(const dct_str sides[2], char out[MAX_JOINED], dct_str *joined) 
 
 /* SPM joins by the score of what comes out; here that is minus the rank of the first merge that makes it. What no merge makes
  * comes last. */
-static void put_scores(hf_build *b, vocab *v, dct_json merges, uint64_t n_merges) {
+static void put_scores(dct_hf_build *b, vocab *v, dct_json merges, uint64_t n_merges) {
     float *scores = dct_hf_alloc(b, v->n, sizeof *scores), rank = 0;
     if (scores == NULL) return;
     for (uint32_t id = 0; id < v->n; id++) scores[id] = 1;
@@ -211,7 +211,7 @@ static void put_scores(hf_build *b, vocab *v, dct_json merges, uint64_t n_merges
     dct_hf_put_array(b, "tokenizer.ggml.scores", DCT_META_F32, v->n, scores, (uint64_t)v->n * sizeof *scores);
 }
 
-static void put_merges(hf_build *b, vocab *v) {
+static void put_merges(dct_hf_build *b, vocab *v) {
     dct_json merges = dct_hf_member(b, v->model, "merges");
     uint64_t n = 0;
     if (dct_json_kind_of(merges) != DCT_JSON_ARRAY) dct_hf_fail(b, merges, "'merges' is not an array");
@@ -244,7 +244,7 @@ typedef struct cut {
     bool single_digits, byte_level, own_regex;
 } cut;
 
-static void take_step(hf_build *b, dct_json step, cut *c) {
+static void take_step(dct_hf_build *b, dct_json step, cut *c) {
     dct_json type = {0}, pattern;
     bool flag = false;
     if (!dct_hf_str(b, step, "type", &type)) dct_hf_fail(b, step, "a pre-tokenizer has no type");
@@ -267,7 +267,7 @@ static void take_step(hf_build *b, dct_json step, cut *c) {
     }
 }
 
-static const char *pre_of_regex(hf_build *b, const cut *c, bool ignores_merges) {
+static const char *pre_of_regex(dct_hf_build *b, const cut *c, bool ignores_merges) {
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         if (!dct_json_str_is(c->regex, cuts[i].regex)) continue;
         const char *pre = ignores_merges ? cuts[i].pre_ignoring : cuts[i].pre;
@@ -279,7 +279,7 @@ static const char *pre_of_regex(hf_build *b, const cut *c, bool ignores_merges) 
     return NULL;
 }
 
-static void put_byte_level(hf_build *b, vocab *v) {
+static void put_byte_level(dct_hf_build *b, vocab *v) {
     dct_json first = dct_hf_member(b, v->root, "pre_tokenizer"), steps = dct_hf_member(b, first, "pretokenizers"), type = {0};
     bool ignores_merges = false;
     cut c = {0};
@@ -307,7 +307,7 @@ static dct_json find_step(dct_json step, const char *list, const char *type) {
 }
 
 /* A space goes before the text when a normaliser prepends one, or a Metaspace does. */
-static void put_spm(hf_build *b, vocab *v) {
+static void put_spm(dct_hf_build *b, vocab *v) {
     dct_json metaspace = find_step(dct_json_find(v->root, "pre_tokenizer", NULL), "pretokenizers", "Metaspace");
     bool prefix = find_step(dct_json_find(v->root, "normalizer", NULL), "normalizers", "Prepend").at != NULL;
     if (metaspace.at != NULL && !dct_json_str_is(dct_json_find(metaspace, "prepend_scheme", NULL), "never")) {
@@ -322,7 +322,7 @@ static void put_spm(hf_build *b, vocab *v) {
 /* ---- tokens that mean something ---- */
 
 /* A token of tokenizer_config.json: its text, or an object with the text. */
-static bool token_of_config(hf_build *b, const vocab *v, const char *key, uint32_t *id) {
+static bool token_of_config(dct_hf_build *b, const vocab *v, const char *key, uint32_t *id) {
     dct_json token = dct_hf_member(b, v->config, key);
     if (dct_json_kind_of(token) == DCT_JSON_OBJECT) token = dct_hf_member(b, token, "content");
     if (dct_json_kind_of(token) != DCT_JSON_STRING) return false;
@@ -335,7 +335,7 @@ static bool token_of_config(hf_build *b, const vocab *v, const char *key, uint32
 }
 
 /* An id, or the first of several, in a configuration. */
-static bool id_of_config(hf_build *b, dct_json config, const char *key, uint32_t *id) {
+static bool id_of_config(dct_hf_build *b, dct_json config, const char *key, uint32_t *id) {
     dct_json v = dct_hf_member(b, config, key);
     dct_json_walk w = dct_json_begin(v);
     if (dct_json_kind_of(v) == DCT_JSON_ARRAY) v = dct_json_next(&w) ? w.value : (dct_json){0};
@@ -350,7 +350,7 @@ static bool id_of_config(hf_build *b, dct_json config, const char *key, uint32_t
     return true;
 }
 
-static bool put_id(hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key,
+static bool put_id(dct_hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key,
                    const char *our_key, uint32_t *id) {
     bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) ||
                  id_of_config(b, b->text, id_key, id);
@@ -366,7 +366,7 @@ static bool begins_with_token(const vocab *v, bool *known) {
     return dct_json_next(&w) && dct_json_find(w.value, "SpecialToken", NULL).at != NULL;
 }
 
-static void put_switches(hf_build *b, const vocab *v, bool has_bos) {
+static void put_switches(dct_hf_build *b, const vocab *v, bool has_bos) {
     bool known = false, adds = begins_with_token(v, &known);
     if (dct_hf_bool(b, v->config, "add_bos_token", &adds)) known = true;
     if (!v->is_spm) known = true; /* no template, no token */
@@ -374,7 +374,7 @@ static void put_switches(hf_build *b, const vocab *v, bool has_bos) {
 }
 
 /* A second token that ends an answer. */
-static void put_other_end(hf_build *b, dct_json generation, uint32_t eos) {
+static void put_other_end(dct_hf_build *b, dct_json generation, uint32_t eos) {
     for (dct_json_walk w = dct_json_begin(dct_json_find(generation, "eos_token_id", NULL)); dct_json_next(&w);) {
         uint64_t id;
         if (w.is_object || !dct_json_u64(w.value, &id) || id >= b->n_vocab || id == eos) continue;
@@ -383,7 +383,7 @@ static void put_other_end(hf_build *b, dct_json generation, uint32_t eos) {
     }
 }
 
-static void put_template(hf_build *b, const vocab *v, const hf_texts *texts) {
+static void put_template(dct_hf_build *b, const vocab *v, const dct_hf_texts *texts) {
     dct_json t = dct_hf_member(b, v->config, "chat_template");
     if (texts->chat_template.ptr != NULL) {
         dct_hf_put_str(b, "tokenizer.chat_template", texts->chat_template);
@@ -399,13 +399,13 @@ static void put_template(hf_build *b, const vocab *v, const hf_texts *texts) {
 
 /* ---- the whole ---- */
 
-static dct_json open_json(hf_build *b, dct_str text, const char *file) {
+static dct_json open_json(dct_hf_build *b, dct_str text, const char *file) {
     dct_json root = {0};
     if (text.ptr != NULL && b->status == DCT_OK) b->status = dct_json_open(text, file, 0, &root, b->err);
     return root;
 }
 
-static void check_kind(hf_build *b, vocab *v) {
+static void check_kind(dct_hf_build *b, vocab *v) {
     dct_json type = {0}, normalizer = dct_hf_member(b, v->root, "normalizer"), kind = {0};
     v->model = dct_hf_member(b, v->root, "model");
     if (dct_hf_str(b, v->model, "type", &type) && !dct_json_str_is(type, "BPE")) {
@@ -416,7 +416,7 @@ static void check_kind(hf_build *b, vocab *v) {
     dct_hf_fail(b, normalizer, "normalizer '%s' is not supported", dct_gguf_quote(dct_json_raw(kind)).text);
 }
 
-void dct_hf_tokenizer(hf_build *b, const hf_texts *texts) {
+void dct_hf_tokenizer(dct_hf_build *b, const dct_hf_texts *texts) {
     vocab v = {0};
     uint32_t bos = UINT32_MAX, eos = UINT32_MAX, pad;
     if (texts->tokenizer.ptr == NULL) return; /* text/ says what is missing, when it is needed */

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dct_arena arena;
     dct_err err = {0};
     size_t all = n;
-    hf_texts texts = {0};
+    dct_hf_texts texts = {0};
     texts.config = take_text(&data, &n);
     texts.tokenizer = take_text(&data, &n);
     texts.tokenizer_config = take_text(&data, &n);

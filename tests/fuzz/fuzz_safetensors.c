@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dct_arena arena;
     dct_err err = {0};
     dct_st_file file;
-    const hf_texts texts = {.config = DCT_STR(config)};
+    const dct_hf_texts texts = {.config = DCT_STR(config)};
     memset(&model, 0, sizeof model);
     model.path = "";
     dct_arena_init(&arena, 0);
