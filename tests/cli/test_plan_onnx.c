@@ -11,20 +11,18 @@ static void write_model(const char *name, pb *graph) {
     pb_free(&model);
 }
 
-static void put(pb *graph, uint32_t field, pb inner) { pb_put(graph, field, &inner); }
-
 /* x[batch, 4] ─ MatMul ─ Relu ─ Softmax ─ y, and a node that nobody knows. */
 static int make_files(void **state) {
     (void)state;
     begin_files();
     pb graph = {0}, odd = {0};
-    put(&graph, 11, onnx_info("x", "f?batchx4"));
-    put(&graph, 5, onnx_tensor("w", "f4x8"));
-    put(&graph, 1, onnx_node("MatMul", "x w", "a", ""));
-    put(&graph, 1, onnx_node("Relu", "a", "b", ""));
-    put(&graph, 1, onnx_node("Softmax", "b", "y", "axis=1"));
-    put(&graph, 12, onnx_info("y", "f"));
-    put(&odd, 1, onnx_node("Frob", "", "y", ""));
+    pb_add(&graph, 11, onnx_info("x", "f?batchx4"));
+    pb_add(&graph, 5, onnx_tensor("w", "f4x8"));
+    pb_add(&graph, 1, onnx_node("MatMul", "x w", "a", ""));
+    pb_add(&graph, 1, onnx_node("Relu", "a", "b", ""));
+    pb_add(&graph, 1, onnx_node("Softmax", "b", "y", "axis=1"));
+    pb_add(&graph, 12, onnx_info("y", "f"));
+    pb_add(&odd, 1, onnx_node("Frob", "", "y", ""));
     write_model("net.onnx", &graph);
     write_model("odd.onnx", &odd);
     write_whole("text.onnx", "0123456789", 10);

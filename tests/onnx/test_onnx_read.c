@@ -14,19 +14,17 @@
 #include "onnx/onnx.h"
 #include "support/onnx_build.h"
 
-static void put(pb *graph, uint32_t field, pb inner) { pb_put(graph, field, &inner); }
-
 /* x ─ Conv ─ c ─ Relu ─ r ─ Reshape ─ y, the shape a weight. */
 static pb small_graph(void) {
     pb g = {0};
     pb_text(&g, 2, "small");
-    put(&g, 11, onnx_info("x", "f?batchx3x8x8"));
-    put(&g, 5, onnx_tensor("w", "f4x3x3x3"));
-    put(&g, 5, onnx_tensor("to", "i2:0,-1"));
-    put(&g, 1, onnx_node("Conv", "x w", "c", "pads=1,1,1,1,"));
-    put(&g, 1, onnx_node("Relu", "c", "r", ""));
-    put(&g, 1, onnx_node("Reshape", "r to", "y", ""));
-    put(&g, 12, onnx_info("y", "f?batchx256"));
+    pb_add(&g, 11, onnx_info("x", "f?batchx3x8x8"));
+    pb_add(&g, 5, onnx_tensor("w", "f4x3x3x3"));
+    pb_add(&g, 5, onnx_tensor("to", "i2:0,-1"));
+    pb_add(&g, 1, onnx_node("Conv", "x w", "c", "pads=1,1,1,1,"));
+    pb_add(&g, 1, onnx_node("Relu", "c", "r", ""));
+    pb_add(&g, 1, onnx_node("Reshape", "r to", "y", ""));
+    pb_add(&g, 12, onnx_info("y", "f?batchx256"));
     return g;
 }
 
@@ -80,7 +78,7 @@ static void weights_are_passed_over(void **state) {
     pb_text(&big, 8, "big");
     pb_bytes(&big, 9, data, n);
     pb_put(&g, 5, &big);
-    put(&g, 1, onnx_node("Relu", "big", "unused", ""));
+    pb_add(&g, 1, onnx_node("Relu", "big", "unused", ""));
     pb model = onnx_model(&g);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -132,11 +130,11 @@ static void nodes_are_put_in_order(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
     pb graph = {0};
-    put(&graph, 11, onnx_info("x", "f4"));
-    put(&graph, 1, onnx_node("Relu", "b", "c", ""));
-    put(&graph, 1, onnx_node("Abs", "x", "a", ""));
-    put(&graph, 1, onnx_node("Neg", "a", "b", ""));
-    put(&graph, 1, onnx_node("Exp", "x", "d", ""));
+    pb_add(&graph, 11, onnx_info("x", "f4"));
+    pb_add(&graph, 1, onnx_node("Relu", "b", "c", ""));
+    pb_add(&graph, 1, onnx_node("Abs", "x", "a", ""));
+    pb_add(&graph, 1, onnx_node("Neg", "a", "b", ""));
+    pb_add(&graph, 1, onnx_node("Exp", "x", "d", ""));
     pb model = onnx_model(&graph);
     dct_arena arena;
     dct_arena_init(&arena, 0);
@@ -167,7 +165,7 @@ static void check_lie(pb graph, const char *said) {
 /* As check_lie, of the small graph with one field more. */
 static void check_lie_with(uint32_t field, pb message, const char *said) {
     pb g = small_graph();
-    put(&g, field, message);
+    pb_add(&g, field, message);
     check_lie(g, said);
 }
 
@@ -180,8 +178,8 @@ static void lies_are_named(void **state) {
     check_lie_with(1, onnx_node("Relu", "nowhere", "z", ""), "reads 'nowhere', which nothing defines");
     check_lie_with(12, onnx_info("lost", "f1"), "nothing defines the output 'lost'");
     pb g = small_graph();
-    put(&g, 1, onnx_node("Add", "x q", "p", ""));
-    put(&g, 1, onnx_node("Relu", "p", "q", ""));
+    pb_add(&g, 1, onnx_node("Add", "x q", "p", ""));
+    pb_add(&g, 1, onnx_node("Relu", "p", "q", ""));
     check_lie(g, "which needs it in turn");
     check_lie_with(1, onnx_node("Add", "x self", "self", ""), "which needs it in turn");
     check_lie_with(5, onnx_tensor("n", "f-3"), "tensor 'n': dimension 0 is -3");

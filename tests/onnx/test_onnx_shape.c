@@ -199,8 +199,8 @@ static void name_words(const char *words, char letter, pb *graph, char *names, s
         snprintf(name, sizeof name, "%c%u", letter, i);
         used += (size_t)snprintf(names + used, size - used, "%s ", name);
         if (graph == NULL) continue;
-        pb tensor = strchr(word, ':') != NULL ? onnx_tensor(name, word) : onnx_info(name, word);
-        pb_put(graph, strchr(word, ':') != NULL ? 5 : 11, &tensor);
+        if (strchr(word, ':') != NULL) pb_add(graph, 5, onnx_tensor(name, word));
+        else pb_add(graph, 11, onnx_info(name, word));
     }
 }
 
@@ -211,8 +211,7 @@ static void check_case(size_t at) {
     name_words(cases[at].inputs, 'i', &graph, inputs, sizeof inputs);
     bool two = strcmp(cases[at].op, "Split") == 0;
     name_words(reason != NULL ? (two ? "f f" : "f") : expected, 'o', NULL, outputs, sizeof outputs);
-    pb node = onnx_node(cases[at].op, inputs, outputs, cases[at].attrs);
-    pb_put(&graph, 1, &node);
+    pb_add(&graph, 1, onnx_node(cases[at].op, inputs, outputs, cases[at].attrs));
     pb model = onnx_model(&graph);
     dct_arena arena;
     dct_arena_init(&arena, 0);
@@ -249,10 +248,10 @@ static void every_rule(void **state) {
 static void unknown_elements_stay_unknown(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
-    pb graph = {0}, weight = onnx_tensor("w", "i2:6,8"), zero = onnx_tensor("z", "i2:2,0"), node = onnx_node("Div", "w z", "q", "");
-    pb_put(&graph, 5, &weight);
-    pb_put(&graph, 5, &zero);
-    pb_put(&graph, 1, &node);
+    pb graph = {0};
+    pb_add(&graph, 5, onnx_tensor("w", "i2:6,8"));
+    pb_add(&graph, 5, onnx_tensor("z", "i2:2,0"));
+    pb_add(&graph, 1, onnx_node("Div", "w z", "q", ""));
     pb model = onnx_model(&graph);
     dct_arena arena;
     dct_arena_init(&arena, 0);

@@ -46,6 +46,8 @@ void pb_put(pb *m, uint32_t field, pb *inner) {
     pb_free(inner);
 }
 
+void pb_add(pb *m, uint32_t field, pb inner) { pb_put(m, field, &inner); }
+
 void pb_free(pb *m) {
     free(m->bytes);
     *m = (pb){0};
@@ -132,7 +134,7 @@ static void put_list(pb *attr, const char *value) {
 }
 
 static void put_attr(pb *node, const char *word) {
-    pb attr = {0}, tensor;
+    pb attr = {0};
     char name[64];
     const char *value = strchr(word, '=') + 1;
     snprintf(name, sizeof name, "%.*s", (int)(value - 1 - word), word);
@@ -140,8 +142,7 @@ static void put_attr(pb *node, const char *word) {
     if (*value == '\'') {
         pb_bytes(&attr, 4, value + 1, strlen(value) - 2);
     } else if (*value == '@') {
-        tensor = onnx_tensor("", value + 1);
-        pb_put(&attr, 5, &tensor);
+        pb_add(&attr, 5, onnx_tensor("", value + 1));
     } else if (strchr(value, ',') != NULL || *value == 'f') {
         put_list(&attr, value);
     } else {

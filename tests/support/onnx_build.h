@@ -19,6 +19,7 @@ void pb_float(pb *m, uint32_t field, float v);
 void pb_bytes(pb *m, uint32_t field, const void *bytes, size_t n);
 void pb_text(pb *m, uint32_t field, const char *text);
 void pb_put(pb *m, uint32_t field, pb *inner); /* frees it */
+void pb_add(pb *m, uint32_t field, pb inner);  /* what was just made, which is freed */
 void pb_free(pb *m);
 
 /* A tensor as text: a letter for the type (f float32, h float16, d float64, i int64, j int32, u uint8, c int8, b bool), its

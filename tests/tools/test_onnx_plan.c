@@ -16,8 +16,6 @@
 #include "tools/onnx_memory.h"
 #include "tools/tools.h"
 
-static void put(pb *graph, uint32_t field, pb inner) { pb_put(graph, field, &inner); }
-
 typedef struct planned {
     dct_arena arena;
     dct_onnx_graph g;
@@ -116,7 +114,7 @@ static pb random_graph(uint64_t seed) {
     enum { N = 40 };
     uint32_t rows[N + 1] = {[0] = 8}; /* of v[i]: rows x 16 */
     pb g = {0};
-    put(&g, 11, onnx_info("v0", "f8x16"));
+    pb_add(&g, 11, onnx_info("v0", "f8x16"));
     for (uint32_t i = 1; i <= N; i++) {
         uint32_t a = i - 1 - next_random(&seed) % (i < 6 ? i : 6), b = i - 1 - next_random(&seed) % (i < 6 ? i : 6);
         char in[32], out[16], op[16];
@@ -137,8 +135,8 @@ static pb random_graph(uint64_t seed) {
             rows[i] = 1;
         }
         const char *attrs = strcmp(op, "Transpose") == 0 ? "perm=0,1," : strcmp(op, "ReduceMax") == 0 ? "axes=0," : "axis=0";
-        put(&g, 1, onnx_node(op, in, out, attrs));
-        if (next_random(&seed) % 16 == 0 || i == N) put(&g, 12, onnx_info(out, "f"));
+        pb_add(&g, 1, onnx_node(op, in, out, attrs));
+        if (next_random(&seed) % 16 == 0 || i == N) pb_add(&g, 12, onnx_info(out, "f"));
     }
     return g;
 }
@@ -163,21 +161,21 @@ static void bytes_are_shared_where_they_may_be(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
     pb g = {0};
-    put(&g, 11, onnx_info("x", "f4x8"));
-    put(&g, 5, onnx_tensor("to", "i1:-1"));
-    put(&g, 5, onnx_tensor("w", "f4x8"));
-    put(&g, 1, onnx_node("Relu", "x", "a", ""));             /* not over an input */
-    put(&g, 1, onnx_node("Reshape", "a to", "flat", ""));    /* a view */
-    put(&g, 1, onnx_node("Exp", "a", "b", ""));              /* not over a: flat is read later */
-    put(&g, 1, onnx_node("Neg", "flat", "c", ""));           /* over a, through its view */
-    put(&g, 1, onnx_node("Mul", "w b", "d", ""));            /* not over a weight, but over b */
-    put(&g, 1, onnx_node("Cast", "d", "e", "to=10"));        /* fewer bytes */
-    put(&g, 1, onnx_node("Softmax", "c", "s", "axis=0"));    /* not element by element */
-    put(&g, 1, onnx_node("Identity", "s", "y", ""));
-    put(&g, 1, onnx_node("Reshape", "w to", "v", ""));       /* a view of a weight */
-    put(&g, 1, onnx_node("Add", "v s", "z", ""));            /* not over s: it is the output y */
-    put(&g, 12, onnx_info("y", "f32"));
-    put(&g, 12, onnx_info("z", "f32"));
+    pb_add(&g, 11, onnx_info("x", "f4x8"));
+    pb_add(&g, 5, onnx_tensor("to", "i1:-1"));
+    pb_add(&g, 5, onnx_tensor("w", "f4x8"));
+    pb_add(&g, 1, onnx_node("Relu", "x", "a", ""));             /* not over an input */
+    pb_add(&g, 1, onnx_node("Reshape", "a to", "flat", ""));    /* a view */
+    pb_add(&g, 1, onnx_node("Exp", "a", "b", ""));              /* not over a: flat is read later */
+    pb_add(&g, 1, onnx_node("Neg", "flat", "c", ""));           /* over a, through its view */
+    pb_add(&g, 1, onnx_node("Mul", "w b", "d", ""));            /* not over a weight, but over b */
+    pb_add(&g, 1, onnx_node("Cast", "d", "e", "to=10"));        /* fewer bytes */
+    pb_add(&g, 1, onnx_node("Softmax", "c", "s", "axis=0"));    /* not element by element */
+    pb_add(&g, 1, onnx_node("Identity", "s", "y", ""));
+    pb_add(&g, 1, onnx_node("Reshape", "w to", "v", ""));       /* a view of a weight */
+    pb_add(&g, 1, onnx_node("Add", "v s", "z", ""));            /* not over s: it is the output y */
+    pb_add(&g, 12, onnx_info("y", "f32"));
+    pb_add(&g, 12, onnx_info("z", "f32"));
     planned p;
     plan_graph(g, &p);
     count_again(&p);
@@ -204,16 +202,16 @@ static void known_values_are_no_steps(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
     pb g = {0};
-    put(&g, 11, onnx_info("x", "f2x6"));
-    put(&g, 5, onnx_tensor("zero", "i1:0"));
-    put(&g, 5, onnx_tensor("rest", "i1:-1"));
-    put(&g, 1, onnx_node("Relu", "x", "a", ""));
-    put(&g, 1, onnx_node("Shape", "a", "shape", ""));
-    put(&g, 1, onnx_node("Gather", "shape zero", "rows", ""));
-    put(&g, 1, onnx_node("Concat", "rows rest", "to", "axis=0"));
-    put(&g, 1, onnx_node("Exp", "x", "b", ""));
-    put(&g, 1, onnx_node("Reshape", "b to", "y", ""));
-    put(&g, 12, onnx_info("y", "f2x6"));
+    pb_add(&g, 11, onnx_info("x", "f2x6"));
+    pb_add(&g, 5, onnx_tensor("zero", "i1:0"));
+    pb_add(&g, 5, onnx_tensor("rest", "i1:-1"));
+    pb_add(&g, 1, onnx_node("Relu", "x", "a", ""));
+    pb_add(&g, 1, onnx_node("Shape", "a", "shape", ""));
+    pb_add(&g, 1, onnx_node("Gather", "shape zero", "rows", ""));
+    pb_add(&g, 1, onnx_node("Concat", "rows rest", "to", "axis=0"));
+    pb_add(&g, 1, onnx_node("Exp", "x", "b", ""));
+    pb_add(&g, 1, onnx_node("Reshape", "b to", "y", ""));
+    pb_add(&g, 12, onnx_info("y", "f2x6"));
     planned p;
     plan_graph(g, &p);
     count_again(&p);
@@ -231,12 +229,12 @@ static void known_values_are_no_steps(void **state) {
  * graph's, and defined behind the If. */
 static pb branching_node(void) {
     pb node = onnx_node("If", "cond", "y", ""), taken = {0}, other = {0};
-    put(&taken, 1, onnx_node("Exp", "x", "t", ""));
-    put(&taken, 1, onnx_node("Concat", "t t", "out", "axis=0"));
-    put(&taken, 12, onnx_info("out", "f"));
-    put(&other, 1, onnx_node("Neg", "late", "t", ""));
-    put(&other, 1, onnx_node("Concat", "t late", "out", "axis=1"));
-    put(&other, 12, onnx_info("out", "f"));
+    pb_add(&taken, 1, onnx_node("Exp", "x", "t", ""));
+    pb_add(&taken, 1, onnx_node("Concat", "t t", "out", "axis=0"));
+    pb_add(&taken, 12, onnx_info("out", "f"));
+    pb_add(&other, 1, onnx_node("Neg", "late", "t", ""));
+    pb_add(&other, 1, onnx_node("Concat", "t late", "out", "axis=1"));
+    pb_add(&other, 12, onnx_info("out", "f"));
     onnx_add_body(&node, "then_branch", &taken);
     onnx_add_body(&node, "else_branch", &other);
     return node;
@@ -244,13 +242,13 @@ static pb branching_node(void) {
 
 static pb branching_graph(const char *cond) {
     pb g = {0};
-    put(&g, 11, onnx_info("x", "f4x8"));
-    if (cond == NULL) put(&g, 11, onnx_info("cond", "b1"));
-    else put(&g, 5, onnx_tensor("cond", cond));
-    put(&g, 1, branching_node());
-    put(&g, 1, onnx_node("Tanh", "x", "late", ""));
-    put(&g, 1, onnx_node("Relu", "y", "z", ""));
-    put(&g, 12, onnx_info("z", "f"));
+    pb_add(&g, 11, onnx_info("x", "f4x8"));
+    if (cond == NULL) pb_add(&g, 11, onnx_info("cond", "b1"));
+    else pb_add(&g, 5, onnx_tensor("cond", cond));
+    pb_add(&g, 1, branching_node());
+    pb_add(&g, 1, onnx_node("Tanh", "x", "late", ""));
+    pb_add(&g, 1, onnx_node("Relu", "y", "z", ""));
+    pb_add(&g, 12, onnx_info("z", "f"));
     return g;
 }
 
@@ -300,10 +298,10 @@ static void bodies_lie_as_well(void **state) {
     static const char *const said[] = {"'nowhere', which nothing defines", "which needs it in turn"};
     for (int i = 0; i < 2; i++) {
         pb g = {0}, taken = {0}, node = onnx_node("If", i == 0 ? "cond" : "y", "y", "");
-        put(&taken, 1, onnx_node("Exp", reads[i], "out", ""));
-        put(&taken, 12, onnx_info("out", "f"));
+        pb_add(&taken, 1, onnx_node("Exp", reads[i], "out", ""));
+        pb_add(&taken, 12, onnx_info("out", "f"));
         onnx_add_body(&node, "then_branch", &taken);
-        put(&g, 5, onnx_tensor("cond", "b1:1"));
+        pb_add(&g, 5, onnx_tensor("cond", "b1:1"));
         pb_put(&g, 1, &node);
         pb model = onnx_model(&g);
         dct_arena arena;
@@ -345,11 +343,11 @@ static dct_status plan_file(pb graph, bool json, pb *out, pb *complaints, dct_er
 
 static pb named_graph(const char *op) {
     pb g = {0};
-    put(&g, 11, onnx_info("x\"\x1b[2J\xff", "f?batchx32"));
-    put(&g, 1, onnx_node("Softmax", "x\"\x1b[2J\xff", "a", "axis=1"));
-    put(&g, 1, onnx_node(op, "a", "b", ""));
-    put(&g, 1, onnx_node("Softmax", "b", "y", "axis=1"));
-    put(&g, 12, onnx_info("y", "f?batchx32"));
+    pb_add(&g, 11, onnx_info("x\"\x1b[2J\xff", "f?batchx32"));
+    pb_add(&g, 1, onnx_node("Softmax", "x\"\x1b[2J\xff", "a", "axis=1"));
+    pb_add(&g, 1, onnx_node(op, "a", "b", ""));
+    pb_add(&g, 1, onnx_node("Softmax", "b", "y", "axis=1"));
+    pb_add(&g, 12, onnx_info("y", "f?batchx32"));
     return g;
 }
 
@@ -391,8 +389,8 @@ static void what_cannot_be_shaped_is_named(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
     pb g = named_graph("Frobnicate"), out = {0}, complaints = {0};
-    put(&g, 1, onnx_node("NonZero", "a", "n", "")); /* named as well: it does not hang on the other */
-    put(&g, 1, onnx_node("Relu", "n", "m", ""));    /* not named: it does */
+    pb_add(&g, 1, onnx_node("NonZero", "a", "n", "")); /* named as well: it does not hang on the other */
+    pb_add(&g, 1, onnx_node("Relu", "n", "m", ""));    /* not named: it does */
     dct_err err;
     assert_int_equal(plan_file(g, false, &out, &complaints, &err), DCT_BAD_FILE);
     const char *said = (const char *)complaints.bytes;
