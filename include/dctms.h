@@ -343,8 +343,8 @@ DCTMS_API void dctms_tokenizer_free(dctms_tokenizer *tokenizer);
 /* Writes at most cap ids; *n is the full count. */
 DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const char *text, size_t n_text, bool add_special,
                                       bool parse_special, dctms_token *ids, size_t cap, size_t *n, dctms_error *err);
-/* Writes the bytes of a token's text, at most cap of them, and returns how many; they need not be whole UTF-8. Control tokens have a
- * text only if `special`. */
+/* Writes the bytes of a token's text, at most cap of them, and returns how many; they need not be whole UTF-8. Control tokens
+ * have a text only if `special`. */
 DCTMS_API size_t dctms_token_text(const dctms_tokenizer *tokenizer, dctms_token id, bool special, char *out, size_t cap);
 /* A session's tokenizer; valid as long as the session. */
 DCTMS_API const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *session);

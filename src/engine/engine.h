@@ -178,8 +178,8 @@ typedef struct dct_items {
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, uint32_t n_members, dct_arena *work,
                              dct_items *items, dct_err *err) DCT_MUST_CHECK;
 
-/* Where an item lies; NULL when the plan has none of that name. And one of at least `need` bytes, into *out, a pointer of any type:
- * a plan file may have been made by another version. */
+/* Where an item lies; NULL when the plan has none of that name. And one of at least `need` bytes, into *out, a pointer of any
+ * type: a plan file may have been made by another version. */
 void *dct_item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes);
 dct_status dct_item_need(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t need,
                          void *out, dct_err *err) DCT_MUST_CHECK;

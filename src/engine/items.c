@@ -1,5 +1,5 @@
-/* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it; and where
- * it lies in a reservation.
+/* engine/items: what a session needs beside the graphs' values, measured from the header, so that the envelope holds it; and
+ * where it lies in a reservation.
  *
  * Sizes that depend on the compiled plan (executor, plan record) are bounded from the traced graph: fusing only makes fewer ops
  * and values. What lies outside the reservation (program, libraries, main stack) is a fixed allowance, which session.c compares

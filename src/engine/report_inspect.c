@@ -1,5 +1,5 @@
-/* engine/report_inspect: what a model file holds, as text for people or one JSON object. Every string of the file is untrusted: in
- * text it is printed on one line with everything escaped that could move a cursor or reorder a line; in JSON what is not UTF-8
+/* engine/report_inspect: what a model file holds, as text for people or one JSON object. Every string of the file is untrusted:
+ * in text it is printed on one line with everything escaped that could move a cursor or reorder a line; in JSON what is not UTF-8
  * becomes U+FFFD. */
 #include <inttypes.h>
 #include <jansson.h>

@@ -222,7 +222,7 @@ static void pack_bits_256(const uint8_t *codes, int shift, uint8_t *bits) {
     }
 }
 
-/* Q6_K: in each half of 128, 64 bytes of low nibbles, of columns l and l+64; behind both halves, 32 bytes of pairs of high bits. */
+/* Q6_K: of each half of 128, 64 bytes of low nibbles (columns l and l+64); then, of each, 32 bytes of pairs of high bits. */
 static void pack_codes_k6(const uint8_t *codes, uint8_t *out) {
     for (int h = 0; h < 2; h++) {
         const uint8_t *c = codes + 128 * h;
@@ -234,7 +234,7 @@ static void pack_codes_k6(const uint8_t *codes, uint8_t *out) {
     }
 }
 
-/* IQ4_XS: eight groups of 32 behind their scales, which are 6 bits less 32: two high bits each in a word, then the low nibbles. */
+/* IQ4_XS: eight groups of 32 behind their scales, 6 bits less 32: two high bits of each in a word, then the low nibbles. */
 static void pack_groups_xs(const uint8_t *codes, const uint8_t *scale, uint8_t *out) {
     unsigned high = 0;
     memset(out + 4, 0, 4);

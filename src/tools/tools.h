@@ -1,5 +1,5 @@
-/* tools/tools: work beside inference: synth, pack, onnx, emit, roofline, calibrate; protocol.h has the paper's experiment. Each is a
- * function that takes plain parameters and reports by status. */
+/* tools/tools: work beside inference: synth, pack, onnx, emit, roofline, calibrate; protocol.h has the paper's experiment. Each
+ * is a function that takes plain parameters and reports by status. */
 #ifndef DCT_TOOLS_TOOLS_H
 #define DCT_TOOLS_TOOLS_H
 
