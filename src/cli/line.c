@@ -17,6 +17,7 @@
 #include <utf8proc.h>
 
 #include "base/safe_text.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 /* Bytes are keys, as are these; KEY_OTHER does nothing. */
