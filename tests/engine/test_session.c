@@ -353,10 +353,11 @@ static void memory_that_runs_out_leaves_nothing_open(void **state) {
 #ifdef DCT_SANITIZED
     skip();
 #endif
+    const uint64_t step = emulated("every fifth mapping is refused, not each") ? 5 : 1;
     uint32_t files = open_files();
     bool opened_once = false;
     uint64_t n_refused = 0;
-    for (uint64_t k = 1; !opened_once && k < 500; k++) {
+    for (uint64_t k = 1; !opened_once && k < 500; k += step) {
         opened o = {0};
         dctms_error err = {0};
         dctms_plan_params pp = plan_params(128, 32, 32, 2);
@@ -385,8 +386,9 @@ static void what_others_map_meanwhile_is_not_in_the_way(void **state) {
 #ifdef DCT_SANITIZED
     skip();
 #endif
+    const uint64_t step = emulated("another maps before every fifth mapping, not before each") ? 5 : 1;
     bool opened_before = false;
-    for (uint64_t k = 1; !opened_before && k < 500; k++) {
+    for (uint64_t k = 1; !opened_before && k < 500; k += step) {
         int64_t before = mapped_bytes;
         n_maps = 0;
         intrude_at = k;
