@@ -1,4 +1,5 @@
 /* How verbs open sessions: what --alloc, --seal and their kin say, in one place, so that they mean the same everywhere. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -25,7 +26,8 @@ bool cli_parse_modes(const cli_options *o, cli_modes *modes) {
         return false;
     }
     bool is_dynamic = params->alloc == DCTMS_ALLOC_DYNAMIC;
-    params->whole_process = !is_dynamic;
+    bool is_emulated = getenv("DCTMS_EMULATED") != NULL; /* then the emulator's memory is counted as the program's */
+    params->whole_process = !is_dynamic && !is_emulated;
     if (!parse_seal(o->seal != NULL ? o->seal : is_dynamic ? "off" : "on", modes)) return false;
     if (modes->seal && is_dynamic) {
         cli_usage("--alloc dynamic gets memory all the time; it runs with --seal off only");

@@ -7,6 +7,7 @@
 #define WORK DCT_BINARY_DIR "/test_command."
 
 #include "cli/command_support.h"
+#include "support/emulated.h"
 
 static int make_files(void **state) {
     (void)state;
@@ -230,12 +231,18 @@ static const command_case cases[] = {
     {"run $M -c 4096 -n 16 --temp 0 -q -f $Wbig.txt", "", 4, "dctms: the prompt has at least 12500 tokens, the bound is 4080", NULL},
 };
 
+/* Where the system has no filter the first line of a run says so. */
+static const char *behind_seal(const char *text) {
+    static const char line[] = "seal: a promise only on this system\n";
+    return text + (strncmp(text, line, sizeof line - 1) == 0 ? sizeof line - 1 : 0);
+}
+
 static void check_case(const command_case *k) {
     child c = start(k->line);
     signal(SIGPIPE, SIG_IGN);
     (void)!write(c.in, k->input, strlen(k->input));
     expect_code(&c, k->line, k->code);
-    if (k->err == NULL ? c.n[1] != 0 : strncmp(c.text[1], k->err, strlen(k->err)) != 0) fail_msg("dctms %s: stderr is '%s'", k->line, c.text[1]);
+    if (k->err == NULL ? c.n[1] != 0 : strncmp(behind_seal(c.text[1]), k->err, strlen(k->err)) != 0) fail_msg("dctms %s: stderr is '%s'", k->line, c.text[1]);
     if (k->out == NULL ? c.n[0] != 0 : strstr(c.text[0], k->out) == NULL) fail_msg("dctms %s: stdout is '%s'", k->line, c.text[0]);
     drop(&c);
 }
@@ -365,8 +372,10 @@ static void a_run_in_json(void **state) {
     assert_string_equal(json_string_value(json_object_get(root, "finish_reason")), "length");
 #ifndef DCT_SANITIZED
     assert_int_equal(int_of(memory, "mallocs_after_ready"), 0);
-    assert_int_equal(int_of(memory, "minflt_after_ready") + int_of(memory, "majflt_after_ready"), 0);
-    assert_in_range(int_of(memory, "vm_hwm_bytes"), 1, int_of(memory, "m_max_bytes"));
+    if (!emulated("memory and faults of a run: they are the emulator's")) {
+        assert_int_equal(int_of(memory, "minflt_after_ready") + int_of(memory, "majflt_after_ready"), 0);
+        assert_in_range(int_of(memory, "vm_hwm_bytes"), 1, int_of(memory, "m_max_bytes"));
+    }
 #endif
     json_decref(root);
 }

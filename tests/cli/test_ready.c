@@ -3,6 +3,7 @@
 #define WORK DCT_BINARY_DIR "/test_ready."
 
 #include "cli/command_support.h"
+#include "support/emulated.h"
 
 static int make_files(void **state) {
     (void)state;
@@ -33,6 +34,7 @@ static void nothing_is_obtained_after_ready(void **state) {
         "--temp 0 -no-cnv", "--temp 0 -sys terse", "--temp 0 --seal kill", "--temp 0 --seal off", "--temp 0 --logits all -ub 4",
         "--temp 0 --ctx-steps 16:8,32:4,256:2", "--temp 0 --ctx-steps 16:8,32:4,256:2 --seal kill -no-cnv",
     };
+    if (emulated("skipped: the emulator's memory and faults are counted with the process")) skip();
 #ifdef DCT_SANITIZED
     print_message("skipped: a sanitizer's own memory is counted with the process\n");
     return;
@@ -66,6 +68,7 @@ static double anonymous_kib(pid_t pid) {
 /* 1,000 prompts and 5,000 tokens later the process holds what it held before the first. */
 static void a_long_life_takes_no_memory(void **state) {
     (void)state;
+    if (emulated("skipped: the emulator's memory is counted with the process")) skip();
 #ifdef DCT_SANITIZED
     skip();
 #endif
