@@ -243,6 +243,21 @@ static void sizes_far_apart_end_within_the_nodes(void **state) {
     assert_in_range(r.nodes, 1, 3000);
 }
 
+/* What the greedy orders reach, each for all items. */
+static uint64_t greedy_height(const dct_pack_item *items, uint32_t n, uint64_t *offsets) {
+    dct_arena arena;
+    dct_problem problem;
+    dct_placement best = {UINT64_MAX, offsets};
+    dct_err err;
+    dct_arena_init(&arena, 0);
+    assert_int_equal(dct_problem_make(items, n, NULL, &arena, &problem, &err), DCT_OK);
+    dct_greedy *greedy = dct_greedy_new(&problem, &arena);
+    assert_non_null(greedy);
+    assert_int_equal(dct_greedy_portfolio(greedy, problem.bound, &best, &err), DCT_OK);
+    dct_arena_deinit(&arena);
+    return best.height;
+}
+
 /* What the greedy orders reach is never lost. */
 static void no_instance_is_worse_than_the_best_greedy(void **state) {
     (void)state;
@@ -256,22 +271,81 @@ static void no_instance_is_worse_than_the_best_greedy(void **state) {
             uint32_t begin = below(400);
             items[i] = (dct_pack_item){.size = 1 + below(1000), .align = 1, .begin = begin, .end = begin + 1 + below(60)};
         }
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        dct_problem problem;
-        dct_placement greedy = {UINT64_MAX, offsets};
-        dct_err err;
-        assert_int_equal(dct_problem_make(items, n, NULL, &arena, &problem, &err), DCT_OK);
-        dct_greedy *g = dct_greedy_new(&problem, &arena);
-        assert_non_null(g);
-        assert_int_equal(dct_greedy_portfolio(g, problem.bound, &greedy, &err), DCT_OK);
+        uint64_t greedy = greedy_height(items, n, offsets);
         dct_pack_result r = pack(items, n, NULL, 700);
         check_packing(items, n, &r);
-        assert_true(r.height <= greedy.height);
-        better += r.height < greedy.height;
-        dct_arena_deinit(&arena);
+        assert_true(r.height <= greedy);
+        better += r.height < greedy;
     }
     assert_true(better > 100); /* of which the search improves many */
+}
+
+/* More items than the search takes at once, in 500 problems one after another. The highest is one that no greedy order solves. */
+static void parts_of_large_instances_are_searched(void **state) {
+    (void)state;
+    static dct_pack_item items[500 * 20];
+    static uint64_t offsets[500 * 20];
+    uint64_t highest = 0, greedy = 0;
+    uint32_t n = 0;
+    for (uint32_t part = 0; part < 500; part++) {
+        dct_pack_item *one = items + n;
+        rng_state = 3100000 + part;
+        uint32_t count = random_items(one, 20, 9, 30);
+        for (uint32_t i = 0; i < count; i++) one[i].align = 1;
+        dct_pack_result r = pack(one, count, NULL, 1000);
+        if (highest == 0 && part >= 250 && r.optimal && r.nodes > 0) {
+            for (uint32_t i = 0; i < count; i++) one[i].size *= 100;
+            highest = 100 * r.height;
+            greedy = greedy_height(one, count, offsets);
+        }
+        for (uint32_t i = 0; i < count; i++) one[i].begin += 9 * part, one[i].end += 9 * part;
+        n += count;
+    }
+    assert_true(n > 4096 && highest < greedy);
+    dct_pack_result r = pack(items, n, NULL, 0);
+    check_packing(items, n, &r);
+    assert_true(r.optimal);
+    assert_int_equal(r.height, highest);
+}
+
+/* No cut parts these: the largest items, which carry the load, are searched, and the others lie between them. */
+static void the_core_of_large_instances_is_searched(void **state) {
+    (void)state;
+    enum { LONG = 200, ALL = 5000 };
+    static dct_pack_item items[ALL], again[ALL];
+    static uint64_t offsets[ALL];
+    rng_state = 3200000;
+    for (uint32_t i = 0; i < ALL; i++) {
+        bool is_long = i < LONG;
+        uint32_t begin = below(is_long ? 900 : 1000), size = is_long ? 1000 + below(20000) : 1 + below(40);
+        items[i] = (dct_pack_item){.size = size, .align = 1, .begin = begin, .end = begin + 1 + (is_long ? below(100) : 0)};
+    }
+    memcpy(again, items, sizeof again);
+    uint64_t greedy = greedy_height(items, ALL, offsets);
+    dct_pack_result r = pack(items, ALL, NULL, 0), same = pack(again, ALL, NULL, 0);
+    check_packing(items, ALL, &r);
+    assert_true(r.optimal && r.nodes > 0 && r.height < greedy);
+    assert_int_equal(r.nodes, same.nodes);
+    for (uint32_t i = 0; i < ALL; i++) assert_int_equal(items[i].offset, again[i].offset);
+    again[300].fixed = true; /* one of the small ones: it belongs to the core all the same */
+    again[300].offset = 20000;
+    same = pack(again, ALL, NULL, 500);
+    check_packing(again, ALL, &same);
+    assert_int_equal(again[300].offset, 20000);
+}
+
+/* More fixed items than a core has room for: nothing is searched, nothing moves. */
+static void large_instances_may_be_fixed(void **state) {
+    (void)state;
+    enum { ALL = 4300 };
+    static dct_pack_item items[ALL];
+    for (uint32_t i = 0; i < ALL; i++)
+        items[i] = (dct_pack_item){.size = 4, .align = 1, .begin = i, .end = i + 2, .offset = i % 2 * 5, .fixed = i > 0};
+    items[0].size = 5;
+    dct_pack_result r = pack(items, ALL, NULL, 0);
+    check_packing(items, ALL, &r);
+    assert_int_equal(r.height, 9);
+    assert_int_equal(items[0].offset, 0);
 }
 
 static void larger_instances_are_valid_and_repeatable(void **state) {
@@ -390,6 +464,9 @@ int main(void) {
         cmocka_unit_test(a_gap_gives_its_bytes_away),
         cmocka_unit_test(sizes_far_apart_end_within_the_nodes),
         cmocka_unit_test(no_instance_is_worse_than_the_best_greedy),
+        cmocka_unit_test(parts_of_large_instances_are_searched),
+        cmocka_unit_test(the_core_of_large_instances_is_searched),
+        cmocka_unit_test(large_instances_may_be_fixed),
         cmocka_unit_test(larger_instances_are_valid_and_repeatable),
         cmocka_unit_test(a_fixed_item_stays),
         cmocka_unit_test(a_conflict_matrix_replaces_time),
