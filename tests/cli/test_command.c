@@ -91,7 +91,7 @@ static const command_case cases[] = {
     {"plan --diff $Wfamily $M --ctx-steps 64:32,1024:4 -n 16", "", 0, NULL, "              3 ->              2             -1  members\n"},
     {"plan $M $Wplain.gguf --exclusive --ctx-steps 64:32,256:4 -n 16", "", 0, NULL, "  context 64, ubatch 32  "},
     {"plan $M $Wplain.gguf --concurrent --ctx-steps 64:32,256:4 -n 16 --json", "", 0, NULL, "\"family\": ["},
-    {"run $M $Wplain.gguf --exclusive --ctx-steps 8:4,16:4,256:2 -n 64 --ignore-eos --temp 0 --json -p hello", "", 0, NULL, "\"minflt_after_ready\": 0"},
+    {"run $M $Wplain.gguf --exclusive --ctx-steps 8:4,16:4,256:2 -n 64 --ignore-eos --temp 0 --json -p hello", "", 0, NULL, "\"finish_reason\": \"length\""},
     {"run $M --ctx-steps 64,256 --plan $Wfamily -p x", "", 1, "dctms: --ctx-steps does not go with --plan", NULL},
     {"plan $M $Wplain.gguf --exclusive -c 256 -n 16", "", 0, NULL, "together"},
     {"plan $M $Wplain.gguf --concurrent -c 256 -n 16 --json", "", 0, NULL, "\"mode\": \"concurrent\""},

@@ -48,6 +48,7 @@ static void nothing_is_obtained_after_ready(void **state) {
     check_run_line("run $M -c 2048 -n 24 --ignore-eos --temp 0 -no-cnv -f $Wfew.txt", "");
     check_run_line("run $M -c 512 -n 24 --temp 0 -cnv", "hello\nwho are you\n/clear\nhello again\n/exit\n");
     check_run_line("run $Wplain.gguf -c 256 -n 24 -p hello", "");
+    check_run_line("run $M $Wplain.gguf --exclusive --ctx-steps 8:4,16:4,256:2 -n 64 --ignore-eos --temp 0 -p hello", "");
     check_run_line("score $M -f $Wfew.txt --save-logits $Wlogits", "");
     check_run_line("score $M -f $Wfew.txt --kl $Wlogits --seal kill", "");
 }
