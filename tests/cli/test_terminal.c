@@ -3,6 +3,7 @@
 
 #include "cli/command_support.h"
 
+#include <errno.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 
@@ -13,6 +14,10 @@ static int kept = -1; /* the terminal's own end: what it was given stays when th
 static child start_at(const char *line, bool prints_there) {
     char store[512], *argv[MAX_ARGS] = {(char *)(uintptr_t)COMMAND};
     int n = 1, out[2], master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 && (errno == ENOENT || errno == ENODEV)) { /* a root directory without /dev/pts */
+        print_message("skipped: no pseudo-terminals here\n");
+        skip();
+    }
     assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0 && pipe2(out, O_CLOEXEC) == 0);
     struct winsize size = {.ws_row = 20, .ws_col = 40};
     assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
