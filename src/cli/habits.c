@@ -58,7 +58,7 @@ static const habit habits[] = {
     {"--numa", H_REFUSE, NULL, "use numactl ... dctms ..., which is obeyed"},
     {"--prio --prio-batch", H_ONLY, "0", "use nice -n N dctms ..., which is obeyed"},
     {"--cpu-strict", H_ONLY, "0", "use taskset -c 0-3 dctms ..., which is obeyed"},
-    {"-embd --embedding --embeddings -nopo --no-op-offload", H_ONLY, "0", "only text is made, no embeddings"},
+    {"-embd --embedding --embeddings -nopo", H_ONLY, "0", "only text is made, no embeddings"},
     {"--pooling --rerank --reranking", H_REFUSE, NULL, "only text is made, no embeddings"},
     {"-oe --output-err", H_REFUSE, NULL, "-o FORMAT goes to standard output; run it again for another"},
     {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo", H_REFUSE, NULL, FETCH},
