@@ -76,7 +76,7 @@ typedef struct cli_options {
     cli_list capacities;
     uint64_t nodes;
     float seconds;
-    bool minimize;
+    bool minimize, keep_order;
     /* bench */
     cli_list bench_model, bench_prompt, bench_gen, bench_both, bench_steady, bench_depth, bench_ubatch, bench_threads,
         bench_type_k, bench_type_v;

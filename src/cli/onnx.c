@@ -15,6 +15,7 @@ int cli_plan_onnx(const cli_options *o, const char *path) {
                                     .n_inputs = o->inputs.n,
                                     .n_values = o->values.n,
                                     .nodes = o->nodes,
+                                    .keep_order = o->keep_order,
                                     .json = o->json,
                                     .with_values = o->text,
                                     .svg = o->svg,

@@ -137,6 +137,8 @@ static const opt_row rows[] = {
      "of an ONNX file: the shape of an input, 1x3x224x224; may be repeated"},
     {NULL, "--value", NULL, O_LIST, CLI_PLAN_ONNX, F(values), NULL, "NAME=N",
      "of an ONNX file: what is in an input, where that decides which branch is taken; may be repeated"},
+    {NULL, "--keep-order", NULL, O_FLAG, CLI_PLAN_ONNX, F(keep_order), NULL, NULL,
+     "of an ONNX file: its order of nodes, where another would need less memory"},
     {NULL, "--phase", NULL, O_STR, CLI_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",
@@ -353,7 +355,8 @@ static const struct {
     const char *name;
 } forms[] = {
     {CLI_PLAN, "a model that is no ONNX file"},
-    {CLI_PLAN_ONNX, "an ONNX file, which has no bounds: --dim, --input, --value, --nodes, --json, --text and --svg do"},
+    {CLI_PLAN_ONNX, "an ONNX file, which has no bounds: --dim, --input, --value, --keep-order, --nodes, --json, --text and "
+                    "--svg do"},
     {CLI_PLAN_GROUP, "several models: they are shown as a table or with --json; plan one for the rest"},
     {CLI_PLAN_DIFF, "--diff, which takes --json and bounds"},
     {CLI_PLAN_FILES, "--diff of two plan files, which have their bounds; --json does"},

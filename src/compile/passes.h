@@ -9,8 +9,8 @@ enum { DCT_SMALL_ROWS = 4 }; /* phases of at most so many rows run row-wise ops 
 /* fuse: a traced graph as a new one in which chains of ops are single ops (ops.def, "what the compiler makes of them"). */
 dct_status dct_fuse(const dct_graph *traced, dct_arena *arena, dct_graph *out, dct_err *err) DCT_MUST_CHECK;
 
-/* order: reorders the ops of *g by the cheapest of a few topological orders, and sets the in-place aliases that this order
- * allows. */
+/* order: puts the ops of *g into an order of less load than the trace's, if there is one, and sets the in-place aliases that the
+ * order allows. */
 dct_status dct_order(dct_graph *g, uint32_t threads, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
 /* Bytes of scratch of an op for all workers, each worker's part on a line of its own; 0 when it needs none. */

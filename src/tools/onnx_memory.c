@@ -160,22 +160,41 @@ static dct_status verify(const dct_onnx_memory *m, dct_arena *arena, dct_err *er
     return status;
 }
 
-dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, dct_arena *arena, dct_onnx_memory *out, dct_err *err) {
-    dct_onnx_memory m = {.g = g};
-    m.places = dct_arena_array(arena, g->n_values, sizeof *m.places);
-    if (m.places == NULL) return dct_fail_memory(err, arena, "places");
-    dct_status status = find_steps(&m, arena, err);
-    if (status != DCT_OK) return status;
-    find_own_lives(&m);
-    place_values(&m);
-    status = collect(&m, arena, err);
+/* m has its steps. */
+static dct_status place_in_order(dct_onnx_memory *m, uint64_t nodes, dct_arena *arena, dct_err *err) {
+    m->places = dct_arena_array(arena, m->g->n_values, sizeof *m->places);
+    if (m->places == NULL) return dct_fail_memory(err, arena, "places");
+    find_own_lives(m);
+    place_values(m);
+    dct_status status = collect(m, arena, err);
     const dct_pack_params params = {.nodes = nodes};
-    if (status == DCT_OK) status = dct_pack(m.items, m.n_items, NULL, &params, arena, &m.packed, err);
+    if (status == DCT_OK) status = dct_pack(m->items, m->n_items, NULL, &params, arena, &m->packed, err);
     if (status == DCT_USAGE) status = dct_fail(err, DCT_NO_FIT, "the values have more bytes than can be packed");
-    if (status == DCT_OK) status = verify(&m, arena, err);
+    if (status == DCT_OK) status = verify(m, arena, err);
     if (status != DCT_OK) return status;
-    for (uint32_t i = 0; i < m.n_items; i++) m.places[m.item_values[i]].offset = m.items[i].offset;
-    m.region_bytes[DCT_ONNX_ARENA] = m.packed.height;
-    *out = m;
+    for (uint32_t i = 0; i < m->n_items; i++) m->places[m->item_values[i]].offset = m->items[i].offset;
+    m->region_bytes[DCT_ONNX_ARENA] = m->packed.height;
+    return DCT_OK;
+}
+
+dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, bool keep_order, dct_arena *arena, dct_onnx_memory *out,
+                                 dct_err *err) {
+    dct_onnx_memory file = {.g = g};
+    dct_status status = find_steps(&file, arena, err);
+    if (status == DCT_OK) status = place_in_order(&file, nodes, arena, err);
+    if (status != DCT_OK) return status;
+    file.file_load = file.packed.load;
+    file.file_height = file.packed.height;
+    *out = file;
+    if (keep_order) return DCT_OK;
+    dct_onnx_memory other = {.g = g, .n_steps = file.n_steps, .file_load = file.file_load, .file_height = file.file_height,
+                             .is_reordered = true};
+    other.steps = dct_arena_array(arena, file.n_steps, sizeof *other.steps);
+    if (other.steps == NULL) return dct_fail_memory(err, arena, "steps");
+    status = dct_onnx_order(g, file.steps, file.n_steps, arena, other.steps, &other.order_proven, err);
+    if (status == DCT_OK) status = place_in_order(&other, nodes, arena, err);
+    if (status != DCT_OK) return status;
+    if (other.packed.height < file.packed.height) *out = other;
+    out->order_proven = other.order_proven;
     return DCT_OK;
 }

@@ -1,6 +1,7 @@
 /* tools/onnx_memory: where the values of an ONNX graph whose shapes are known lie, and when.
  *
  *      nodes ─► steps (nodes whose result is known already do not run) ─► who has whose bytes ─► lifetimes ─► packer ─► verifier
+ *                └─► in the file's order, and in one of less load, if there is one
  */
 #ifndef DCT_TOOLS_ONNX_MEMORY_H
 #define DCT_TOOLS_ONNX_MEMORY_H
@@ -31,8 +32,11 @@ typedef struct dct_onnx_place {
 typedef struct dct_onnx_memory {
     const dct_onnx_graph *g;
     dct_onnx_place *places;  /* one a value */
-    uint32_t *steps;         /* nodes that run, in the file's order */
+    uint32_t *steps;         /* nodes that run, in this order */
     uint32_t n_steps;
+    uint64_t file_load, file_height; /* of the arena, were they run in the file's order */
+    bool is_reordered;       /* it is not that order */
+    bool order_proven;       /* no order has a smaller load */
     uint64_t region_bytes[DCT_ONNX_REGIONS];
     uint32_t region_values[DCT_ONNX_REGIONS]; /* all that lie there, those that share bytes as well */
     dct_pack_item *items;    /* of the arena */
@@ -41,8 +45,13 @@ typedef struct dct_onnx_memory {
     dct_pack_result packed;
 } dct_onnx_memory;
 
-/* Everything in `arena`. nodes: of the exact search, 0 for the default. */
-dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, dct_arena *arena, dct_onnx_memory *out,
-                                 dct_err *err) DCT_MUST_CHECK;
+/* Everything in `arena`. nodes: of the exact search, 0 for the default. keep_order: the file's, whatever it costs; else another
+ * where that needs a lower arena. */
+dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, bool keep_order, dct_arena *arena,
+                                 dct_onnx_memory *out, dct_err *err) DCT_MUST_CHECK;
+
+/* The same steps in the order of least load that was found (compile/order_search.h). *proven: no order has less. */
+dct_status dct_onnx_order(const dct_onnx_graph *g, const uint32_t *steps, uint32_t n_steps, dct_arena *arena, uint32_t *ordered,
+                          bool *proven, dct_err *err) DCT_MUST_CHECK;
 
 #endif

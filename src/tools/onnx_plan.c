@@ -62,7 +62,7 @@ dct_status dct_onnx_plan(const dct_onnx_params *params, dct_err *err) {
     dct_status status = dct_onnx_open(params->path, &arena, &g, err);
     if (status == DCT_OK) status = bind(params, &g, &arena, err);
     if (status == DCT_OK) status = shape(params, &g, &arena, err);
-    if (status == DCT_OK) status = dct_onnx_place_values(&g, params->nodes, &arena, &m, err);
+    if (status == DCT_OK) status = dct_onnx_place_values(&g, params->nodes, params->keep_order, &arena, &m, err);
     if (status == DCT_OK) status = report(params, &m, begun, &arena, err);
     if (err != NULL && status == DCT_BAD_FILE) dct_err_name_file(err, params->path);
     dct_arena_deinit(&arena);

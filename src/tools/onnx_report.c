@@ -83,6 +83,14 @@ static void put_places(const dct_onnx_memory *m, const dct_text *t) {
     }
 }
 
+/* Which order of steps this is, and what the file's own would need. */
+static void put_order(const dct_onnx_memory *m, const dct_text *t) {
+    const char *proof = m->order_proven ? ": no order has less load" : "";
+    if (!m->is_reordered) dct_text_put(t, "order of steps: the file's%s\n", proof);
+    else dct_text_put(t, "order of steps: not the file's, whose load is %" PRIu64 " and height %" PRIu64 "%s\n", m->file_load,
+                      m->file_height, proof);
+}
+
 void dct_onnx_put_table(const dct_onnx_report *r, bool with_values, const dct_text *t) {
     const dct_onnx_memory *m = r->m;
     dct_safe_text path;
@@ -93,6 +101,7 @@ void dct_onnx_put_table(const dct_onnx_report *r, bool with_values, const dct_te
     dct_text_put(t, "%-14s %16" PRIu64 "  %10.2f MiB  without what its executor needs for itself\n", "M_max", r->m_max_bytes,
                  dct_mib(r->m_max_bytes));
     put_certificate(m, t);
+    put_order(m, t);
     if (!with_values) return;
     put_steps(m, t);
     put_places(m, t);
@@ -193,6 +202,10 @@ void dct_onnx_put_json(const dct_onnx_report *r, const dct_text *t) {
     dct_text_put(t, ",\n \"envelope\": {\"m_max_bytes\": %" PRIu64, r->m_max_bytes);
     for (int region = DCT_ONNX_WEIGHTS; region < DCT_ONNX_REGIONS; region++)
         dct_text_put(t, ", \"%s_bytes\": %" PRIu64, dct_onnx_region_name((dct_onnx_region)region), m->region_bytes[region]);
+    dct_text_put(t,
+                 "},\n \"order\": {\"is_the_files\": %s, \"proven\": %s, \"file_load_bytes\": %" PRIu64
+                 ", \"file_height_bytes\": %" PRIu64,
+                 m->is_reordered ? "false" : "true", m->order_proven ? "true" : "false", m->file_load, m->file_height);
     dct_text_put(t,
                  "},\n \"compile\": {\"logical_tensors\": %" PRIu32 ", \"physical_buffers\": %" PRIu32
                  ", \"load_bytes\": %" PRIu64 ", \"height_bytes\": %" PRIu64 ", \"bound_bytes\": %" PRIu64

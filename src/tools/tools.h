@@ -55,6 +55,7 @@ typedef struct dct_onnx_params {
     const char *const *dims, *const *inputs, *const *values;
     uint32_t n_dims, n_inputs, n_values;
     uint64_t nodes;      /* of the exact search; 0: default */
+    bool keep_order;     /* the file's order of nodes, where another would need less */
     bool json, with_values; /* the steps and values as well as the table */
     const char *svg;     /* NULL: no such file */
     void (*write)(void *ctx, const char *text, size_t n);

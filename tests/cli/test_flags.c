@@ -132,7 +132,7 @@ typedef struct form {
 static const form forms[] = {
     {"plan $M", "plan", BOUNDS "--model --budget-ctx --emit --file --mlock --output --json --text --paper --svg --html --concurrency "
                                "--phase --nodes "},
-    {"plan $Wnone.onnx", "plan", "--model --json --text --svg --dim --input --value --nodes "},
+    {"plan $Wnone.onnx", "plan", "--model --json --text --svg --dim --input --value --keep-order --nodes "},
     {"plan $M $M --exclusive", "plan", BOUNDS "--exclusive --json --nodes "},
     {"plan --diff $Wplan $M", "plan", BOUNDS "--diff --budget-ctx --json --nodes "},
     {"plan --diff $Wplan $Wplan", "plan", "--diff --json "},

@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     }
     if (status == DCT_OK) status = dct_onnx_shape(&g, &arena, &n_unshaped, &err);
     if (status == DCT_OK && n_unshaped == 0 && g.n_values <= FUZZ_VALUES) {
-        status = dct_onnx_place_values(&g, FUZZ_NODES, &arena, &m, &err);
-        if (status == DCT_OK && m.packed.height < m.packed.load) abort();
+        status = dct_onnx_place_values(&g, FUZZ_NODES, false, &arena, &m, &err);
+        if (status == DCT_OK && (m.packed.height < m.packed.load || m.packed.height > m.file_height)) abort();
     }
     if (status != DCT_OK && (status == DCT_BUG || status == DCT_USAGE || err.message[0] == '\0')) abort();
     dct_arena_deinit(&arena);

@@ -22,7 +22,7 @@ typedef struct planned {
     dct_onnx_memory m;
 } planned;
 
-static void plan_graph(pb graph, planned *p) {
+static void plan_graph(pb graph, bool keep_order, planned *p) {
     dct_err err;
     uint32_t n_unshaped;
     pb model = onnx_model(&graph);
@@ -33,7 +33,7 @@ static void plan_graph(pb graph, planned *p) {
     if (status != DCT_OK) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < p->g.n_nodes; i++)
         if (p->g.nodes[i].why != NULL) fail_msg("node %u: %s", i, p->g.nodes[i].why);
-    status = dct_onnx_place_values(&p->g, 0, &p->arena, &p->m, &err);
+    status = dct_onnx_place_values(&p->g, 0, keep_order, &p->arena, &p->m, &err);
     if (status != DCT_OK) fail_msg("%s", err.message);
     pb_free(&model);
 }
@@ -100,6 +100,20 @@ static void count_again(const planned *p) {
     free(live);
 }
 
+/* Each step reads what was there from the start or what steps before it wrote. */
+static void can_be_run(const planned *p) {
+    bool *written = calloc(p->g.n_values, sizeof *written);
+    for (uint32_t t = 0; t < p->m.n_steps; t++) {
+        const dct_onnx_node *node = &p->g.nodes[p->m.steps[t]];
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            const dct_onnx_value *v = &p->g.values[node->in[k]];
+            assert_true(written[node->in[k]] || v->source != DCT_ONNX_NODE || v->tensor.items != NULL);
+        }
+        for (uint32_t k = 0; k < node->n_out; k++) written[node->out[k]] = true;
+    }
+    free(written);
+}
+
 /* ---- random graphs ---- */
 
 static uint32_t next_random(uint64_t *state) {
@@ -144,15 +158,24 @@ static pb random_graph(uint64_t seed) {
 static void random_graphs_are_counted_again(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
-    uint32_t n_shared = 0;
+    uint32_t n_shared = 0, n_reordered = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        planned p;
-        plan_graph(random_graph(seed), &p);
+        planned p, q;
+        plan_graph(random_graph(seed), true, &p);
         count_again(&p);
         for (uint32_t v = 0; v < p.g.n_values; v++) n_shared += p.m.places[v].root != v;
+        plan_graph(random_graph(seed), false, &q);
+        count_again(&q);
+        can_be_run(&q);
+        assert_true(q.m.packed.height < p.m.packed.height || !q.m.is_reordered);
+        assert_int_equal(q.m.file_load, p.m.packed.load);
+        assert_int_equal(q.m.file_height, p.m.packed.height);
+        n_reordered += q.m.is_reordered;
         dct_arena_deinit(&p.arena);
+        dct_arena_deinit(&q.arena);
     }
     assert_true(n_shared > 1000); /* there was something to be wrong about */
+    assert_true(n_reordered > 100);
 }
 
 /* ---- who shares ---- */
@@ -177,7 +200,7 @@ static void bytes_are_shared_where_they_may_be(void **state) {
     pb_add(&g, 12, onnx_info("y", "f32"));
     pb_add(&g, 12, onnx_info("z", "f32"));
     planned p;
-    plan_graph(g, &p);
+    plan_graph(g, true, &p);
     count_again(&p);
     uint32_t a = place_of(&p, "a")->root, b = place_of(&p, "b")->root, w = place_of(&p, "w")->root;
     assert_int_not_equal(a, place_of(&p, "x")->root);
@@ -213,7 +236,7 @@ static void known_values_are_no_steps(void **state) {
     pb_add(&g, 1, onnx_node("Reshape", "b to", "y", ""));
     pb_add(&g, 12, onnx_info("y", "f2x6"));
     planned p;
-    plan_graph(g, &p);
+    plan_graph(g, true, &p);
     count_again(&p);
     assert_int_equal(p.m.n_steps, 3);
     assert_int_equal(place_of(&p, "shape")->region, DCT_ONNX_NOWHERE);
@@ -256,13 +279,13 @@ static void a_known_branch_is_taken(void **state) {
     (void)state;
     if (!dct_onnx_is_supported()) skip();
     planned p;
-    plan_graph(branching_graph("b1:1"), &p);
+    plan_graph(branching_graph("b1:1"), true, &p);
     count_again(&p);
     assert_int_equal(p.g.n_nodes, 5); /* Tanh, Exp, Concat, the link, Relu */
     assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[0], 8);
     assert_int_equal(p.m.region_bytes[DCT_ONNX_CONSTANTS], 0);
     dct_arena_deinit(&p.arena);
-    plan_graph(branching_graph("b1:0"), &p);
+    plan_graph(branching_graph("b1:0"), true, &p);
     count_again(&p);
     assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[0], 4);
     assert_int_equal(p.g.values[p.g.nodes[4].out[0]].tensor.dims[1], 16);
