@@ -125,6 +125,8 @@ typedef struct dctms_plan_params {
     dctms_ctx_step ctx_steps[DCTMS_MAX_CTX_STEPS]; /* ascending; the last is n_ctx, which may stay 0. A budget is met by the steps
                                   that take most: their chunks are halved */
     uint32_t n_ctx_steps;      /* 0: one context */
+    bool overlap;              /* the plan has room for decode to run while another phase does. A session does not run them so: it
+                                  gives the same tokens in more memory */
 } dctms_plan_params;
 DCTMS_API dctms_plan_params dctms_plan_default_params(void);
 

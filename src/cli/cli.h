@@ -67,7 +67,7 @@ typedef struct cli_options {
     const char *emit;
     const char *output, *svg, *html, *phase, *type;
     bool json, text, paper, diff, concurrency, all, ids, header_only;
-    bool exclusive, concurrent;
+    bool exclusive, concurrent, overlap;
     /* plan of an ONNX file */
     cli_list dims, inputs, values;
     /* score */

@@ -54,6 +54,7 @@ bool cli_check_emit(const cli_options *o) {
     if (o->emit == NULL) return true;
     if (!dct_emit_knows(o->emit)) cli_usage("--emit: '%s' is none of %s", o->emit, dct_emit_names());
     else if (o->nodes != 0) cli_usage("--emit with --nodes: run has no such flag, and its plan would be another");
+    else if (o->overlap) cli_usage("--emit with --overlap: run has no such flag, and its plan would be another");
     else if (o->cost_profile != NULL)
         cli_usage("--emit with --cost-profile: the file of a machine is not where the command will run");
     else if (o->prompt_file != NULL && o->prompt_file[0] != '/')

@@ -84,6 +84,7 @@ bool cli_plan_params(const cli_options *o, dctms_plan_params *p) {
     p->budget_ctx = o->budget_ctx;
     p->pack_nodes = o->nodes;
     p->cost_profile = o->cost_profile;
+    p->overlap = o->overlap;
     if (o->ctx_steps != NULL && !parse_steps(o->ctx_steps, p)) return false;
     const char *types[2] = {o->type_k, o->type_v};
     char *into[2] = {p->type_k, p->type_v};

@@ -126,6 +126,8 @@ static const opt_row rows[] = {
      "several models, of which one runs at a time: their intermediates share bytes"},
     {NULL, "--concurrent", NULL, O_FLAG, CLI_PLAN_GROUP | CLI_RUN_GROUP, F(concurrent), NULL, NULL,
      "several models, any of which may run at any time"},
+    {NULL, "--overlap", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_DIFF, F(overlap), NULL, NULL,
+     "room for decode to run while another phase does: their intermediates, inputs and logits are apart"},
     {NULL, "--html", NULL, O_STR, CLI_PLAN, F(html), NULL, "FILE",
      "the plan as one page for a browser, which needs nothing else"},
     {NULL, "--diff", NULL, O_FLAG, CLI_PLAN_DIFF | CLI_PLAN_FILES, F(diff), NULL, NULL,

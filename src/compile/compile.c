@@ -1,5 +1,5 @@
-/* compile/compile: the passes in their order. A phase is traced, fused, ordered, scheduled and packed on its own; then all phases
- * together give the envelope. */
+/* compile/compile: the passes in their order. A phase is traced, fused, ordered, scheduled and packed on its own; then those that
+ * may run at the same time are laid apart, and all together give the envelope. */
 #include "compile/compile.h"
 
 #include <stdio.h>
@@ -171,6 +171,17 @@ static dct_status add_phases(dct_plan *plan, const dct_compile_params *params, d
 
 /* ---- the plan ---- */
 
+/* Where nothing orders the ops of two phases, all values of one conflict with all of the other: the loads add up, and one packing
+ * behind the other takes just the sum of the heights, so it is optimal if both are. */
+static void lay_apart(dct_plan *plan) {
+    for (dct_phase *phase = plan->phases; phase < plan->phases + plan->n_phases; phase++) {
+        uint64_t begin = dct_plan_arena_begin(plan, phase);
+        for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+            if (phase->places[v].region == DCT_REGION_ARENA) phase->places[v].offset += begin;
+        }
+    }
+}
+
 static void copy_text(char *out, size_t cap, dct_str text) {
     size_t n = text.len < cap - 1 ? text.len : cap - 1;
     for (size_t i = 0; i < n; i++) out[i] = text.ptr[i] == '\0' ? '?' : text.ptr[i];
@@ -216,6 +227,7 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     if (status == DCT_OK) status = describe_model(plan, &params, err);
     if (status == DCT_OK) status = add_phases(plan, &params, arena, err);
     if (status == DCT_OK) status = dct_plan_share_lists(plan, arena, err);
+    if (status == DCT_OK) lay_apart(plan);
     if (status == DCT_OK) status = dct_envelope(plan, &params, arena, err);
     if (status == DCT_OK && params.graph == NULL) status = count_paper(plan, params.hp, arena, err);
     if (status != DCT_OK) return status;

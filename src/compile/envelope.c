@@ -8,6 +8,8 @@
  *      persistent   rotary tables, ids, pos, logits (the largest of the phases) or the inputs and outputs of a graph of one's
  *                   own, what the engine adds; text scratch, when the arena is smaller
  *      intermediate one item: the height of the packing, the largest of the phases
+ *                   Where decode may overlap, ids, pos, logits and the arena have a part for it behind the largest of the
+ *                   others, and the text scratch is always there: the arena may be in use while a request is tokenized
  *                   In a family's largest member, each of the last two also has what smaller members need beyond that
  *      runtime      what the engine adds; load staging, when it does not fit over kv or the arena; the kernel's own memory for it
  *                   all, when asked for
@@ -156,20 +158,10 @@ static dct_status fill_kv(builder *b, dct_err *err) {
     return DCT_OK;
 }
 
-/* The largest over the phases of the value that `member` names. */
-static uint64_t largest(const dct_plan *plan, dct_value_id (*member)(const dct_graph *g)) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        const dct_graph *g = &plan->phases[i].graph;
-        dct_value_id id = member(g);
-        if (id != DCT_NONE && g->values[id].bytes > bytes) bytes = g->values[id].bytes;
-    }
-    return bytes;
-}
-
-static dct_value_id ids_of(const dct_graph *g) { return g->ids; }
-static dct_value_id pos_of(const dct_graph *g) { return g->pos; }
-static dct_value_id logits_of(const dct_graph *g) { return g->logits; }
+static uint64_t bytes_of(const dct_graph *g, dct_value_id id) { return id != DCT_NONE ? g->values[id].bytes : 0; }
+static uint64_t ids_of(const dct_phase *phase) { return bytes_of(&phase->graph, phase->graph.ids); }
+static uint64_t pos_of(const dct_phase *phase) { return bytes_of(&phase->graph, phase->graph.pos); }
+static uint64_t logits_of(const dct_phase *phase) { return bytes_of(&phase->graph, phase->graph.logits); }
 
 static void add_extras(builder *b, const dct_compile_params *params, bool outside) {
     for (uint32_t i = 0; i < params->n_extra; i++) {
@@ -179,7 +171,7 @@ static void add_extras(builder *b, const dct_compile_params *params, bool outsid
     }
 }
 
-/* Where ids, pos and logits begin in the persistent region; the same for all phases. */
+/* Where ids, pos and logits begin in the persistent region, those of all phases. */
 typedef struct ends {
     uint64_t ids, pos, logits;
 } ends;
@@ -216,15 +208,15 @@ static ends fill_persistent(builder *b, const dct_compile_params *params) {
     }
     ends e;
     e.ids = b->at;
-    add_item(b, DCT_ITEM_IDS, largest(plan, ids_of), false);
+    add_item(b, DCT_ITEM_IDS, dct_plan_parts_end(plan, ids_of), false);
     e.pos = b->at;
-    add_item(b, DCT_ITEM_POS, largest(plan, pos_of), false);
+    add_item(b, DCT_ITEM_POS, dct_plan_parts_end(plan, pos_of), false);
     e.logits = b->at;
-    add_item(b, DCT_ITEM_LOGITS, largest(plan, logits_of), false);
+    add_item(b, DCT_ITEM_LOGITS, dct_plan_parts_end(plan, logits_of), false);
     extend_region(b, DCT_ITEM_SMALLER_INPUTS, largest_smaller(plan, inputs_of));
     fill_ends(b);
     add_extras(b, params, false);
-    if (params->text_scratch_bytes > arena_bytes(plan))
+    if (plan->bounds.overlap || params->text_scratch_bytes > arena_bytes(plan))
         add_item(b, DCT_ITEM_TEXT_SCRATCH, whole_lines(b, params->text_scratch_bytes), false);
     close_region(b);
     return e;
@@ -251,6 +243,12 @@ static void fill_runtime(builder *b, const dct_compile_params *params) {
     add_extras(b, params, true);
     if (params->kernel_bytes != 0)
         add_item(b, DCT_ITEM_KERNEL, params->kernel_bytes + page_table_bytes(plan->reserve_bytes), true);
+}
+
+/* Those of one phase. */
+static ends ends_of(const dct_plan *plan, const dct_phase *phase, ends all) {
+    return (ends){all.ids + dct_plan_part_begin(plan, phase, ids_of), all.pos + dct_plan_part_begin(plan, phase, pos_of),
+                  all.logits + dct_plan_part_begin(plan, phase, logits_of)};
 }
 
 /* Places of the values that do not lie in the arena. */
@@ -286,7 +284,8 @@ dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_ar
     }
     lay_regions(plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
-        status = place_outer_values(plan, &e, &plan->phases[i], err);
+        ends own = ends_of(plan, &plan->phases[i], e);
+        status = place_outer_values(plan, &own, &plan->phases[i], err);
         if (status != DCT_OK) return status;
     }
     return DCT_OK;

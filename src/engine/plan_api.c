@@ -76,6 +76,7 @@ static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p
     b->ubatch = min_u32(p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH, b->n_input);
     b->slots = 1;
     b->logits = p->logits == DCTMS_LOGITS_ALL ? DCT_LOGITS_ALL : DCT_LOGITS_LAST;
+    b->overlap = p->overlap;
     dct_status status = dct_choose_threads(p->threads, &b->threads, err);
     if (status != DCT_OK) return status;
     status = cache_type(p->type_k, sizeof p->type_k, "the K cache", m->hp.head_dim_k, &b->type_k, err);

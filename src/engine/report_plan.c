@@ -34,10 +34,11 @@ static json_t *model_object(const dct_plan *plan, const dct_report_facts *facts)
 
 static json_t *bounds_object(const dct_bounds *b) {
     char type_k[16], type_v[16];
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s}", "ctx", number(b->n_ctx), "max_input",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:s, s:b}", "ctx", number(b->n_ctx), "max_input",
                      number(b->n_input), "max_output", number(b->n_output), "ubatch", number(b->ubatch), "slots",
                      number(b->slots), "threads", number(b->threads), "type_k", dct_type_flag(b->type_k, type_k), "type_v",
-                     dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", dct_logits_name(b->logits));
+                     dct_type_flag(b->type_v, type_v), "image_max_tokens", 0, "logits", dct_logits_name(b->logits),
+                     "overlap", b->overlap);
 }
 
 static json_t *items_array(const dct_plan *plan) {
@@ -80,15 +81,6 @@ static double reduction_pct(const dct_plan *plan) {
     return plan->paper_tensors == 0 ? 0 : 100.0 * (1.0 - (double)plan->paper_buffers / plan->paper_tensors);
 }
 
-/* The phase whose packing is the arena's height; its load is the bound that goes with it. */
-static const dct_phase *tallest(const dct_plan *plan) {
-    const dct_phase *best = &plan->phases[0];
-    for (uint32_t i = 1; i < plan->n_phases; i++) {
-        if (plan->phases[i].cert.height_bytes > best->cert.height_bytes) best = &plan->phases[i];
-    }
-    return best;
-}
-
 static bool all_optimal(const dct_plan *plan) {
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         if (!plan->phases[i].cert.optimal) return false;
@@ -97,10 +89,10 @@ static bool all_optimal(const dct_plan *plan) {
 }
 
 static json_t *compile_object(const dct_plan *plan) {
-    const dct_certificate *cert = &tallest(plan)->cert;
     return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b}", "logical_tensors", number(plan->paper_tensors), "physical_buffers",
-                     number(plan->paper_buffers), "reduction_pct", reduction_pct(plan), "load_bytes", number(cert->load_bytes),
-                     "height_bytes", number(cert->height_bytes), "optimal", all_optimal(plan));
+                     number(plan->paper_buffers), "reduction_pct", reduction_pct(plan), "load_bytes",
+                     number(dct_plan_arena_load(plan)), "height_bytes", number(dct_plan_arena_height(plan)), "optimal",
+                     all_optimal(plan));
 }
 
 static json_t *phases_array(const dct_plan *plan) {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
+
 const char *dct_region_name(dct_region region) {
     switch (region) {
     case DCT_REGION_WEIGHTS: return "weights";
@@ -61,12 +63,32 @@ uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     return region == DCT_REGION_RUNTIME ? bytes + plan->outside_bytes : bytes;
 }
 
-uint64_t dct_plan_arena_height(const dct_plan *plan) {
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        if (plan->phases[i].cert.height_bytes > height) height = plan->phases[i].cert.height_bytes;
+uint64_t dct_plan_part_begin(const dct_plan *plan, const dct_phase *phase, dct_phase_bytes_fn *bytes) {
+    uint64_t begin = 0;
+    if (!plan->bounds.overlap || phase->kind != DCT_PHASE_DECODE) return 0;
+    for (const dct_phase *other = plan->phases; other < plan->phases + plan->n_phases; other++) {
+        if (other->kind != DCT_PHASE_DECODE && bytes(other) > begin) begin = bytes(other);
     }
-    return height;
+    return begin;
+}
+
+uint64_t dct_plan_parts_end(const dct_plan *plan, dct_phase_bytes_fn *bytes) {
+    uint64_t last = 0;
+    for (const dct_phase *phase = plan->phases; phase < plan->phases + plan->n_phases; phase++) {
+        uint64_t end;
+        if (!dct_add_u64(dct_plan_part_begin(plan, phase, bytes), bytes(phase), &end)) end = UINT64_MAX;
+        if (end > last) last = end;
+    }
+    return last;
+}
+
+static uint64_t height_of(const dct_phase *phase) { return phase->cert.height_bytes; }
+static uint64_t load_of(const dct_phase *phase) { return phase->cert.load_bytes; }
+
+uint64_t dct_plan_arena_height(const dct_plan *plan) { return dct_plan_parts_end(plan, height_of); }
+uint64_t dct_plan_arena_load(const dct_plan *plan) { return dct_plan_parts_end(plan, load_of); }
+uint64_t dct_plan_arena_begin(const dct_plan *plan, const dct_phase *phase) {
+    return dct_plan_part_begin(plan, phase, height_of);
 }
 
 dct_backing dct_item_backing(const dct_item *item) {

@@ -9,7 +9,14 @@
  *
  *   reservation: weights | kv | arena | persistent | runtime, each begins on a page
  *
- * All phases share the arena. The same graph, bounds and profile give the same bytes on every machine.
+ * Phases run one at a time and have the arena, and the inputs and logits, in turns; unless the bounds say that decode may run
+ * while another does (of other slots). Then all that it writes lies behind what any other phase writes:
+ *
+ *   arena, and each of ids, pos, logits      | prefill (in turns with others but decode) | decode |
+ *
+ * Weights and tables are shared as ever, for no phase writes them; so are caches, in which each slot has rows of its own.
+ *
+ * The same graph, bounds and profile give the same bytes on every machine.
  *
  * A plan may be one of a family: the same model with smaller contexts and larger chunks, for as long as the context is short. The
  * smaller members lie in the reservation of the largest: the same weights and rotary tables, their caches and intermediates over
@@ -64,6 +71,7 @@ typedef struct dct_bounds {
     dct_dtype type_k, type_v;
     dct_logits_mode logits;
     uint32_t table_ctx;  /* rotary tables are for so many positions: n_ctx of a family's largest member; 0: n_ctx */
+    bool overlap;        /* decode may run while another phase does */
 } dct_bounds;
 
 typedef struct dct_place {
@@ -194,8 +202,16 @@ const char *dct_logits_name(dct_logits_mode mode); /* "all", "last", "none" */
 /* Gives the graphs of all phases the plan's lists of weights, caches and tables. */
 dct_status dct_plan_share_lists(dct_plan *plan, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
 
-/* What the packings of all phases take. */
+/* Of something that phases write, `bytes` of it each: where a phase's part begins, and where the last part ends. */
+typedef uint64_t dct_phase_bytes_fn(const dct_phase *phase);
+uint64_t dct_plan_part_begin(const dct_plan *plan, const dct_phase *phase, dct_phase_bytes_fn *bytes);
+uint64_t dct_plan_parts_end(const dct_plan *plan, dct_phase_bytes_fn *bytes); /* UINT64_MAX when there is no such number */
+
+/* What the packings of all phases take; the load that no packing of all can be lower than: the most that is live at once in one
+ * phase, or in two that nothing orders; and where a phase's packing begins. */
 uint64_t dct_plan_arena_height(const dct_plan *plan);
+uint64_t dct_plan_arena_load(const dct_plan *plan);
+uint64_t dct_plan_arena_begin(const dct_plan *plan, const dct_phase *phase);
 
 /* Of a region's items, outside ones included: what the envelope shows. */
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region);

@@ -76,6 +76,7 @@ static void compare_bounds(comparison *c, const dct_bounds *a, const dct_bounds 
     compare_texts(c, "type_v", dct_type_flag(a->type_v, type_a), dct_type_flag(b->type_v, type_b));
     compare_numbers(c, "table_ctx", a->table_ctx, b->table_ctx);
     compare_texts(c, "logits", dct_logits_name(a->logits), dct_logits_name(b->logits));
+    compare_texts(c, "overlap", a->overlap ? "yes" : "no", b->overlap ? "yes" : "no");
 }
 
 static void compare_envelopes(comparison *c, const dct_plan *a, const dct_plan *b) {

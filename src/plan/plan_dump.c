@@ -19,9 +19,9 @@ static void put_heading(const dct_text *t, const dct_plan *plan) {
         dct_text_put(t, "bounds   runs of 1 to %u rows, threads %u\n\n", b->n_input, b->threads);
         return;
     }
-    dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s\n\n", b->n_ctx, b->n_input,
+    dct_text_put(t, "bounds   ctx %u = %u in + %u out, ubatch %u, slots %u, threads %u, KV %s/%s%s\n\n", b->n_ctx, b->n_input,
                  b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
-                 dct_type_flag(b->type_v, type_v));
+                 dct_type_flag(b->type_v, type_v), b->overlap ? ", decode may overlap" : "");
 }
 
 enum { COLUMN = 14 };
@@ -83,6 +83,10 @@ static void put_phase_rows(const dct_text *t, const dct_plan *plan, uint32_t con
                      dct_plan_count_values(p), p->n_buffers, p->cert.load_bytes, p->cert.height_bytes,
                      p->cert.optimal ? "yes" : "no", p->n_steps, p->n_waits);
     }
+    if (!plan->bounds.overlap) return;
+    uint64_t load = dct_plan_arena_load(plan), height = dct_plan_arena_height(plan);
+    if (context != 0) dct_text_put(t, "%-9u", context);
+    dct_text_put(t, "%-32s%14" PRIu64 "%14" PRIu64 "%9s\n", "together", load, height, height == load ? "yes" : "no");
 }
 
 static void put_phases(const dct_text *t, const dct_plan *plan) {
@@ -199,10 +203,12 @@ static void put_certificate(const dct_text *t, const dct_phase *phase) {
     }
 }
 
-static void put_phase(const dct_text *t, const dct_phase *phase) {
+static void put_phase(const dct_text *t, const dct_plan *plan, const dct_phase *phase) {
     dct_safe_text name;
-    dct_text_put(t, "\nphase %s, %u rows\n%6s%14s%12s%13s  %s\n", dct_safe(phase->name, &name), phase->rows, "value",
-                 "arena offset", "bytes", "ops", "name");
+    uint64_t begin = dct_plan_arena_begin(plan, phase);
+    dct_text_put(t, "\nphase %s, %u rows", dct_safe(phase->name, &name), phase->rows);
+    if (begin != 0) dct_text_put(t, ", the arena from %" PRIu64 " on", begin);
+    dct_text_put(t, "\n%6s%14s%12s%13s  %s\n", "value", "arena offset", "bytes", "ops", "name");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
         if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE) put_value(t, phase, v);
     }
@@ -210,18 +216,41 @@ static void put_phase(const dct_text *t, const dct_phase *phase) {
     put_certificate(t, phase);
 }
 
+/* Nothing orders a step of decode and one of another phase, so all that is live at any two of their steps lies side by side: no
+ * packing is lower than both loads together. */
+static void put_together(const dct_text *t, const dct_plan *plan) {
+    const dct_phase *decode = dct_plan_phase(plan, DCT_PHASE_DECODE), *other = NULL;
+    for (const dct_phase *p = plan->phases; p < plan->phases + plan->n_phases; p++) {
+        if (p != decode && (other == NULL || p->cert.load_bytes > other->cert.load_bytes)) other = p;
+    }
+    uint64_t load = dct_plan_arena_load(plan), height = dct_plan_arena_height(plan);
+    dct_safe_text name;
+    if (!plan->bounds.overlap || decode == NULL || other == NULL) return;
+    dct_text_put(t, "\ncertificate of both together: load %" PRIu64 " = %" PRIu64 " + %" PRIu64 ", height %" PRIu64 ", ", load,
+                 other->cert.load_bytes, decode->cert.load_bytes, height);
+    dct_text_put(t, "gap %" PRIu64 ", %s\n", height - load, height == load ? "proven optimal" : "not proven optimal");
+    dct_text_put(t, "the load is reached with %s in step %u, at op %u, while decode is in step %u, at op %u\n",
+                 dct_safe(other->name, &name), dct_step_of(other, other->cert.op), other->cert.op,
+                 dct_step_of(decode, decode->cert.op), decode->cert.op);
+}
+
+static void put_all_phases(const dct_text *t, const dct_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(t, plan, &plan->phases[i]);
+    put_together(t, plan);
+}
+
 /* What a smaller member has of its own. Its items lie in the envelope of the largest, which the table above shows. */
 static void put_member(const dct_text *t, const dct_plan *member) {
     const dct_bounds *b = &member->bounds;
     dct_text_put(t, "\n---- context %u = %u in + %u out, ubatch %u ----\n", b->n_ctx, b->n_input, b->n_output, b->ubatch);
     put_schedule(t, member);
-    for (uint32_t i = 0; i < member->n_phases; i++) put_phase(t, &member->phases[i]);
+    put_all_phases(t, member);
 }
 
 void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_text t = {out, ctx};
     dct_plan_dump_table(plan, NULL, out, ctx);
     put_items(&t, plan);
-    for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(&t, &plan->phases[i]);
+    put_all_phases(&t, plan);
     for (uint32_t i = plan->n_smaller; i-- > 0;) put_member(&t, &plan->smaller[i]);
 }

@@ -62,13 +62,13 @@ static void put_bounds(const dct_text *t, const dct_plan *member) {
     char type_k[16], type_v[16];
     dct_text_put(t,
                  "\"bounds\":{\"ctx\":%u,\"max_input\":%u,\"max_output\":%u,\"ubatch\":%u,\"slots\":%u,\"threads\":%u,"
-                 "\"type_k\":\"%s\",\"type_v\":\"%s\"},\n",
+                 "\"type_k\":\"%s\",\"type_v\":\"%s\",\"overlap\":%s},\n",
                  b->n_ctx, b->n_input, b->n_output, b->ubatch, b->slots, b->threads, dct_type_flag(b->type_k, type_k),
-                 dct_type_flag(b->type_v, type_v));
+                 dct_type_flag(b->type_v, type_v), b->overlap ? "true" : "false");
     dct_text_put(t, "\"est_us_per_token\":%" PRIu64 ",\"roofline_us_per_token\":%" PRIu64 ",\n",
                  dct_thousandths(member->est_ms_per_token), dct_thousandths(member->roofline_ms_per_token));
-    dct_text_put(t, "\"kv_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 ",\n", member->region_bytes[DCT_REGION_KV],
-                 dct_plan_arena_height(member));
+    dct_text_put(t, "\"kv_bytes\":%" PRIu64 ",\"load_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 ",\n",
+                 member->region_bytes[DCT_REGION_KV], dct_plan_arena_load(member), dct_plan_arena_height(member));
 }
 
 static void put_region(const dct_text *t, const dct_plan *plan, dct_region region) {
@@ -168,11 +168,12 @@ static void put_steps(const dct_text *t, const dct_phase *phase) {
     dct_text_put(t, "]");
 }
 
-static void put_phase(const dct_text *t, const dct_phase *phase) {
+static void put_phase(const dct_text *t, const dct_plan *member, const dct_phase *phase) {
     const dct_certificate *cert = &phase->cert;
     dct_text_put(t, "{");
     put_named_string(t, "name", phase->name);
-    dct_text_put(t, "\"rows\":%u,\"buffers\":%u,\"waits\":%u,\n", phase->rows, phase->n_buffers, phase->n_waits);
+    dct_text_put(t, "\"rows\":%u,\"buffers\":%u,\"waits\":%u,\"begin\":%" PRIu64 ",\n", phase->rows, phase->n_buffers,
+                 phase->n_waits, dct_plan_arena_begin(member, phase));
     dct_text_put(t, "\"certificate\":{\"load\":%" PRIu64 ",\"height\":%" PRIu64 ",\"optimal\":%s,\"nodes\":%" PRIu64 ",",
                  cert->load_bytes, cert->height_bytes, cert->optimal ? "true" : "false", cert->nodes);
     dct_text_put(t, "\"op\":%u,\"step\":%u,\"values\":", cert->op, dct_step_of(phase, cert->op));
@@ -191,7 +192,7 @@ static void put_member(const dct_text *t, const dct_plan *member) {
     dct_text_put(t, "\"phases\":[\n");
     for (uint32_t i = 0; i < member->n_phases; i++) {
         if (i > 0) dct_text_put(t, ",\n");
-        put_phase(t, &member->phases[i]);
+        put_phase(t, member, &member->phases[i]);
     }
     dct_text_put(t, "]");
 }

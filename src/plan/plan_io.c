@@ -165,7 +165,10 @@ static void walk_bounds(cursor *c, dct_bounds *b) {
     field_u32(c, &b->threads, "bounds.threads");
     b->type_k = (dct_dtype)field_enum(c, b->type_k, DCT_TYPE_COUNT, "bounds.type_k");
     b->type_v = (dct_dtype)field_enum(c, b->type_v, DCT_TYPE_COUNT, "bounds.type_v");
-    b->logits = (dct_logits_mode)field_enum(c, b->logits, DCT_LOGITS_NONE + 1, "bounds.logits");
+    enum { N_MODES = DCT_LOGITS_NONE + 1 }; /* two numbers in one field: without overlap it is as it was before there was any */
+    uint32_t modes = field_enum(c, b->logits + (b->overlap ? N_MODES : 0), 2 * N_MODES, "bounds.logits");
+    b->logits = (dct_logits_mode)(modes % N_MODES);
+    b->overlap = modes >= N_MODES;
     field_u32(c, &b->table_ctx, "bounds.table_ctx");
 }
 

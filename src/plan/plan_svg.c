@@ -31,7 +31,8 @@ typedef struct canvas {
     dct_text t;
     const dct_phase *phase;
     double op_px;   /* width of an op */
-    uint64_t bytes; /* top of the scale */
+    uint64_t begin; /* of the phase's part of the arena, and of the scale */
+    uint64_t bytes; /* of the scale */
     uint32_t n_workers;
     double lane_px; /* height of a worker's lane */
 } canvas;
@@ -47,7 +48,7 @@ static void draw_values(const canvas *c) {
         if (value->kind != DCT_KIND_INTERMEDIATE || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last))
             continue;
         uint64_t offset = c->phase->places[v].offset;
-        double top = y_of(c, offset + value->bytes), height = y_of(c, offset) - top;
+        double top = y_of(c, offset - c->begin + value->bytes), height = y_of(c, offset - c->begin) - top;
         dct_text_put(
             &c->t,
             "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
@@ -80,8 +81,8 @@ static void draw_byte_axis(const canvas *c) {
             "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%g</text>\n",
             LEFT, y, WIDTH - RIGHT, y, LEFT - 8, y + 4, i * step);
     }
-    dct_text_put(&c->t, "<text transform=\"translate(24,%d) rotate(-90)\" text-anchor=\"middle\">arena offset [%s]</text>\n",
-                 TOP + PLOT_H / 2, mib ? "MiB" : "KiB");
+    dct_text_put(&c->t, "<text transform=\"translate(24,%d) rotate(-90)\" text-anchor=\"middle\">arena offset%s [%s]</text>\n",
+                 TOP + PLOT_H / 2, c->begin != 0 ? " in the phase's part" : "", mib ? "MiB" : "KiB");
 }
 
 static void draw_step_axis(const canvas *c) {
@@ -251,8 +252,12 @@ static void draw_title(const canvas *c, const dct_plan *plan, uint32_t context) 
     dct_text_put(&c->t, ": arena of phase ");
     dct_put_escaped(&c->t, c->phase->name);
     dct_text_put(&c->t, ", %u %s, %u steps</text>\n", c->phase->rows, c->phase->rows == 1 ? "row" : "rows", c->phase->n_steps);
-    dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers</text>\n", LEFT,
+    dct_text_put(&c->t, "<text x=\"%d\" y=\"44\">height %" PRIu64 " bytes (%.2f MiB)%s, %u buffers", LEFT,
                  cert->height_bytes, dct_mib(cert->height_bytes), cert->optimal ? ", proven optimal" : "", c->phase->n_buffers);
+    if (plan->bounds.overlap)
+        dct_text_put(&c->t, "; from %" PRIu64 " on in an arena of %" PRIu64 " bytes, where decode may overlap", c->begin,
+                     dct_plan_arena_height(plan));
+    dct_text_put(&c->t, "</text>\n");
 }
 
 /* The phase of a member below its title. */
@@ -270,6 +275,7 @@ static canvas canvas_of(const dct_plan *plan, dct_phase_kind kind, dct_text t) {
     if (c.phase != NULL && c.phase->graph.n_ops == 0) c.phase = NULL;
     if (c.phase == NULL) return c;
     c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
+    c.begin = dct_plan_arena_begin(plan, c.phase);
     c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
     c.n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
     c.lane_px = (double)LANES_H / c.n_workers;

@@ -4,6 +4,9 @@
  * must lie side by side whatever else may run at the same time: no packing is lower. A buffer (a value with all that lies in its
  * bytes in place) is live from the op that first touches it to the op that last does; the load is the largest sum at any op, and
  * the certificate names an op that reaches it and the buffers that are live there.
+ *
+ * Of two phases that may run at the same time both ops may be reached at once, so their loads add up; that their bytes are apart
+ * is overlap.c's, and that no byte is wasted between them is asked here.
  */
 #include "base/size.h"
 #include "verify/checker.h"
@@ -88,14 +91,28 @@ static dct_status check_load(dct_checker *c, const dct_facts *f) {
     return DCT_OK;
 }
 
-static uint64_t arena_height(const dct_facts *f) {
-    uint64_t height = 0;
-    for (dct_value_id v = 0; v < f->graph->n_values; v++) {
-        if (!in_arena(f, v)) continue;
-        uint64_t end = f->phase->places[v].offset + f->graph->values[v].bytes; /* inside the region: memory.c */
-        if (end > height) height = end;
+/* Where the packing of a phase ends, and the lowest byte that it takes; UINT64_MAX when it takes none. */
+static uint64_t arena_end(const dct_phase *phase, uint64_t *lowest) {
+    uint64_t last = 0;
+    *lowest = UINT64_MAX;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+        if (phase->places[v].region != DCT_REGION_ARENA) continue;
+        uint64_t begin = phase->places[v].offset, end = begin + phase->graph.values[v].bytes; /* inside the region: memory.c */
+        if (end > last) last = end;
+        if (begin < *lowest) *lowest = begin;
     }
-    return height;
+    return last;
+}
+
+/* What a packing lies behind: that of decode, where it may overlap, behind those of all other phases. */
+static uint64_t arena_begin(const dct_plan *plan, const dct_phase *phase) {
+    uint64_t begin = 0, lowest;
+    if (!plan->bounds.overlap || phase->kind != DCT_PHASE_DECODE) return 0;
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        uint64_t end = plan->phases[i].kind != DCT_PHASE_DECODE ? arena_end(&plan->phases[i], &lowest) : 0;
+        if (end > begin) begin = end;
+    }
+    return begin;
 }
 
 /* Distinct (offset, size) ranges of the arena. */
@@ -119,7 +136,11 @@ dct_status dct_check_certificate(dct_checker *c, const dct_facts *f) {
     if (status == DCT_OK) status = check_load(c, f);
     if (status == DCT_OK) status = count_buffers(c, f, &n_buffers);
     if (status != DCT_OK) return status;
-    uint64_t height = arena_height(f);
+    uint64_t lowest, end = arena_end(f->phase, &lowest), begin = arena_begin(c->plan, f->phase), height = end - begin;
+    if (end < begin || lowest < begin) {
+        return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s takes the arena from %llu on; what it may run beside ends at %llu",
+                          f->phase->name, (ull)lowest, (ull)begin);
+    }
     if (cert->height_bytes != height || cert->optimal != (height == cert->load_bytes)) {
         return dct_refuse(c, DCT_DEFECT_CERTIFICATE_WRONG, "%s: height is said to be %llu%s, is %llu over a load of %llu",
                           f->phase->name, (ull)cert->height_bytes, cert->optimal ? " (optimal)" : "", (ull)height,

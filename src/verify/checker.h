@@ -4,6 +4,7 @@
  *   happens.c      what is ordered before what, derived from the steps; every read after its write
  *   ranges.c       ranges in order of offset; those of a packing in order of time
  *   memory.c       where values lie; no two that may be live together share a byte
+ *   overlap.c      what phases that may run at the same time write is apart from all that the other touches
  *   storage.c      weights, caches and tables: sizes, places, and agreement with file and bounds
  *   envelope.c     bounds, items, regions, M_max
  *   certificate.c  load, height, optimality, counted again
@@ -84,6 +85,7 @@ dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts
 dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_memory(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_persistent(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_overlap(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_storage(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_model(dct_checker *c, const dct_model *model, const dct_hparams *hp) DCT_MUST_CHECK;
 dct_status dct_check_family(dct_checker *c) DCT_MUST_CHECK;

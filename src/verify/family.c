@@ -17,7 +17,7 @@ static dct_status check_member_bounds(dct_checker *c, const dct_plan *member, ui
     const dct_plan *plan = c->plan;
     const dct_bounds *a = &plan->bounds, *b = &member->bounds;
     bool same = member->fingerprint == plan->fingerprint && a->slots == b->slots && a->threads == b->threads &&
-                a->type_k == b->type_k && a->type_v == b->type_v && a->logits == b->logits;
+                a->type_k == b->type_k && a->type_v == b->type_v && a->logits == b->logits && a->overlap == b->overlap;
     if (!same || member->n_smaller != 0 || b->table_ctx != a->n_ctx)
         return dct_refuse(c, DCT_DEFECT_FAMILY_WRONG, "context %u is a member of another model or family", b->n_ctx);
     if (b->n_ctx >= least_ctx && b->n_ctx < a->n_ctx) return DCT_OK;

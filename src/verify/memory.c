@@ -2,7 +2,7 @@
  *
  * Bytes may pass from X to Y when every access of X happens before every access of Y. That holds or is asked of every pair in a
  * phase that shares bytes, in both directions; a value in place of another is asked the same, but for the op that turns one into
- * the other. Phases never overlap in time, so the arena may be used anew by each; what is persistent may not.
+ * the other. Phases that never overlap in time use the arena anew, each by itself; those that may are overlap.c's.
  */
 #include <stdio.h>
 #include <string.h>
@@ -215,7 +215,8 @@ dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
 /* ---- what is persistent, over all phases ----
  *
  * The engine finds what is persistent by the names of items, and items are disjoint (envelope.c). So it is enough that each value
- * of the region lies in the item of its own name: no two of different roles can meet then, in one phase or in two.
+ * of the region lies in the item of its own name: no two of different roles can meet then, in one phase or in two. Whether two of
+ * one role may, in phases that overlap, is asked in overlap.c.
  */
 
 /* The name of the item that holds a persistent value; "" when such a value has no business there. Named ends have names of their
@@ -241,13 +242,17 @@ static const dct_item *persistent_item(const dct_plan *plan, const char *name) {
     return NULL;
 }
 
-/* A value begins where its item does, which is no shorter. Phases have values of different length. */
+/* A value begins where its item does, which is no shorter. Phases have values of different length. When decode may overlap, its
+ * own begins further on. */
 static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_value_id v) {
     spot at = spot_of(phase, v);
     char name[DCT_ITEM_NAME_BYTES];
     name_item_of(phase, v, name);
     const dct_item *item = persistent_item(c->plan, name);
-    if (name[0] != '\0' && item != NULL && at.offset == item->offset && at.bytes <= item->bytes) return DCT_OK;
+    bool has_own_part = c->plan->bounds.overlap && phase->kind == DCT_PHASE_DECODE;
+    if (name[0] != '\0' && item != NULL && at.offset >= item->offset && (has_own_part || at.offset == item->offset) &&
+        dct_range_within(at.offset - item->offset, at.bytes, item->bytes))
+        return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "%s: '%s' (%llu bytes at %llu) does not lie in the item '%s'", phase->name,
                       phase->graph.values[v].name, (unsigned long long)at.bytes, (unsigned long long)at.offset,
                       name);

@@ -34,26 +34,28 @@ dct_status dct_refuse(dct_checker *c, dct_defect defect, const char *format, ...
     return dct_fail(c->err, DCT_BAD_FILE, "%s: %s", dct_defect_name(defect), where);
 }
 
-/* One phase without its model. */
-static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
-    dct_facts facts;
+/* One phase without its model, and without its certificate. */
+static dct_status check_phase(dct_checker *c, const dct_phase *phase, dct_facts *facts) {
     uint64_t questions = DCT_MAX_QUESTIONS;
-    dct_status status = dct_check_structure(c, phase, &facts);
-    facts.questions_left = &questions;
-    if (status == DCT_OK) status = dct_check_order(c, &facts);
-    if (status == DCT_OK) status = dct_check_memory(c, &facts);
-    if (status == DCT_OK) status = dct_check_certificate(c, &facts);
+    dct_status status = dct_check_structure(c, phase, facts);
+    facts->questions_left = &questions;
+    if (status == DCT_OK) status = dct_check_order(c, facts);
+    if (status == DCT_OK) status = dct_check_memory(c, facts);
     if (questions == 0 && status != DCT_NO_FIT && status != DCT_SYSTEM)
         status = dct_refuse(c, DCT_DEFECT_STEP_ORDER, "%s: its steps leave open too much to be checked", phase->name);
+    facts->questions_left = NULL; /* certificates ask none */
     return status;
 }
 
 static dct_status check_alone(dct_checker *c) {
+    dct_facts facts[DCT_PLAN_MAX_PHASES];
     dct_status status = dct_check_bounds(c);
     if (status == DCT_OK) status = dct_check_envelope(c);
     if (status == DCT_OK) status = dct_check_storage(c);
-    for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = check_phase(c, &c->plan->phases[i]);
+    for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = check_phase(c, &c->plan->phases[i], &facts[i]);
     if (status == DCT_OK) status = dct_check_persistent(c);
+    if (status == DCT_OK) status = dct_check_overlap(c);
+    for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = dct_check_certificate(c, &facts[i]);
     if (status == DCT_OK) status = dct_check_family(c);
     return status;
 }

@@ -65,6 +65,14 @@ static const command_case cases[] = {
     {"verify $Wplan", "", 0, NULL, "verified (alone"},
     {"verify $Wplan $M", "", 0, NULL, "verified\n"},
     {"run $M --plan $Wplan -p hello --temp 0 -q", "", 0, NULL, "\n"},
+    {"plan $M -c 256 -n 16 --overlap -o $Woverlap --svg $Wsvg --html $Whtml", "", 0, NULL, "\ntogether  "},
+    {"plan $M -c 256 -n 16 --overlap --text", "", 0, NULL, "\ncertificate of both together: load "},
+    {"plan $M -c 256 -n 16 --overlap --json", "", 0, NULL, "\"overlap\": true"},
+    {"plan --diff $Wplan $Woverlap", "", 0, NULL, "             no ->            yes                 overlap\n"},
+    {"plan --diff $Woverlap $M -c 256 -n 16 --overlap", "", 0, NULL, "the same plan, byte for byte"},
+    {"verify $Woverlap $M", "", 0, NULL, "verified\n"},
+    {"run $M --plan $Woverlap -p hello --temp 0 -q", "", 0, NULL, "\n"},
+    {"plan $M --overlap --emit docker", "", 1, "dctms: --emit with --overlap: run has no such flag", NULL},
     {"inspect $M", "", 0, NULL, "qwen2vl"},
     {"run --usage", "", 0, NULL, "--ctx-size"},
     {"synth tiny-qwen2 --header -o $Wheader.gguf", "", 0, NULL, ""},
@@ -385,7 +393,7 @@ static void a_plan_adds_up(void **state) {
     static const char *const regions[] = {"weights", "kv", "persistent", "intermediate", "runtime"};
     json_t *root = json_of("plan $M -c 512 -n 64 -t 2 --json");
     expect_keys(root, "o:model o:bounds o:envelope o:compile a:phases o:schedule");
-    expect_keys(json_object_get(root, "bounds"), "i:ctx i:max_input i:max_output i:ubatch i:slots i:threads s:type_k s:type_v i:image_max_tokens s:logits");
+    expect_keys(json_object_get(root, "bounds"), "i:ctx i:max_input i:max_output i:ubatch i:slots i:threads s:type_k s:type_v i:image_max_tokens s:logits b:overlap");
     const json_t *e = json_object_get(root, "envelope");
     expect_keys(e, "i:m_max_bytes i:weights_bytes i:kv_bytes i:persistent_bytes i:intermediate_bytes i:runtime_bytes i:m_hw_bytes i:m_free_bytes b:fits s:source o:loading a:items");
     json_int_t total = 0;

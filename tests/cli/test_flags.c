@@ -131,10 +131,10 @@ typedef struct form {
 
 static const form forms[] = {
     {"plan $M", "plan", BOUNDS "--model --budget-ctx --emit --file --mlock --output --json --text --paper --svg --html --concurrency "
-                               "--phase --nodes "},
+                               "--phase --nodes --overlap "},
     {"plan $Wnone.onnx", "plan", "--model --json --text --svg --dim --input --value --keep-order --nodes "},
     {"plan $M $M --exclusive", "plan", BOUNDS "--exclusive --json --nodes "},
-    {"plan --diff $Wplan $M", "plan", BOUNDS "--diff --budget-ctx --json --nodes "},
+    {"plan --diff $Wplan $M", "plan", BOUNDS "--diff --budget-ctx --json --nodes --overlap "},
     {"plan --diff $Wplan $Wplan", "plan", "--diff --json "},
     {"run $M -p x", "run", BOUNDS ANSWER "--model --budget-ctx --conversation --plan --file "},
     {"run $M -p x --plan $Wplan", "run", ANSWER "--model --n-predict --conversation --plan --file "},

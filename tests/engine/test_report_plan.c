@@ -66,7 +66,7 @@ static void the_contract(void **state) {
     HAS(json_object_get(all, "model"), "path", "arch", "name", "file_bytes", "n_params", "fingerprint");
     assert_string_equal(json_string_value(json_object_get(json_object_get(all, "model"), "name")), "caf? \"7B\"");
     json_t *bounds = json_object_get(all, "bounds");
-    HAS(bounds, "ctx", "max_input", "max_output", "ubatch", "slots", "threads", "type_k", "type_v", "image_max_tokens", "logits");
+    HAS(bounds, "ctx", "max_input", "max_output", "ubatch", "slots", "threads", "type_k", "type_v", "image_max_tokens", "logits", "overlap");
     assert_string_equal(json_string_value(json_object_get(bounds, "type_k")), "f16");
     json_t *e = json_object_get(all, "envelope"), *items = json_object_get(e, "items");
     HAS(e, "m_max_bytes", "weights_bytes", "kv_bytes", "persistent_bytes", "intermediate_bytes", "runtime_bytes", "m_hw_bytes", "m_free_bytes", "fits", "source", "loading", "items");

@@ -115,6 +115,40 @@ static void the_picture_shows_every_member(void **state) {
     subject_close(&s);
 }
 
+/* The next box of a value or step, up to its colour; NULL behind the last. */
+static const char *next_box(const char *at) {
+    while (at != NULL && (at = strstr(at + 1, "<rect ")) != NULL) {
+        if (strncmp(strchr(at, '>'), "><title>", 8) == 0) break;
+    }
+    return at;
+}
+
+/* Where decode may overlap its packing begins further on, and is drawn as large as it is. */
+static void the_picture_of_a_part(void **state) {
+    (void)state;
+    subject s;
+    dct_arena arena;
+    collected off = {0}, on = {0};
+    dct_plan *plan = small_plan(&s, "llama", &arena);
+    dct_compile_params params = params_of(&s, 64, 16, 8, 2);
+    params.bounds.overlap = true;
+    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &off);
+    dct_plan_dump_svg(compile_ok(&params, &arena), DCT_PHASE_DECODE, collect, &on);
+    const char *a = next_box(off.text), *b = next_box(on.text);
+    for (; a != NULL && b != NULL; a = next_box(a), b = next_box(b)) {
+        assert_int_equal(strcspn(a, "#"), strcspn(b, "#"));
+        assert_memory_equal(a, b, strcspn(a, "#"));
+    }
+    assert_true(a == NULL && b == NULL);
+    assert_int_equal(count(off.text, "arena offset in the phase's part"), 0);
+    assert_int_equal(count(on.text, "arena offset in the phase's part"), 1);
+    assert_int_equal(count(on.text, ", where decode may overlap"), 1);
+    free(off.text);
+    free(on.text);
+    dct_arena_deinit(&arena);
+    subject_close(&s);
+}
+
 /* The text has every phase of every member, and one envelope. */
 static void the_text_has_every_member(void **state) {
     (void)state;
@@ -234,7 +268,7 @@ int main(void) {
         cmocka_unit_test(names_are_made_safe),
         cmocka_unit_test(the_table_has_the_columns),
         cmocka_unit_test(the_table_tells_whether_it_fits),
-        cmocka_unit_test(the_picture_shows_every_member), cmocka_unit_test(the_text_has_every_member),
+        cmocka_unit_test(the_picture_shows_every_member), cmocka_unit_test(the_picture_of_a_part), cmocka_unit_test(the_text_has_every_member),
         cmocka_unit_test(the_picture_counts_steps_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,7 +218,8 @@ function showHeader() {
   const isGraph = plan.phases.length === 1 && plan.phases[0].name === "graph";
   const bounds = isGraph ? "runs of 1 to " + count(b.max_input, "row") + ", " + count(b.threads, "worker")
     : "context " + grouped(b.ctx) + " = " + grouped(b.max_input) + " in + " + grouped(b.max_output) + " out, ubatch " +
-      b.ubatch + ", " + count(b.slots, "slot") + ", " + count(b.threads, "worker") + ", KV " + b.type_k + "/" + b.type_v;
+      b.ubatch + ", " + count(b.slots, "slot") + ", " + count(b.threads, "worker") + ", KV " + b.type_k + "/" + b.type_v +
+      (b.overlap ? ", decode may overlap" : "");
   byId("bounds").textContent = plan.arch + ", " + grouped(plan.parameters) + " parameters; " + bounds + "; estimated " +
     (m.est_us_per_token / 1000).toFixed(2) + (isGraph ? " ms a run of all rows" : " ms a token") + ", roofline " +
     (m.roofline_us_per_token / 1000).toFixed(2) + " ms";
@@ -309,6 +310,9 @@ function showFacts() {
     sized(cert.load) + ", " + gap + "; the load is reached at ";
   const at = phase.steps[cert.step];
   if (at) facts.append(chooser("s" + at.id, "step " + at.id));
+  const m = memberNow();
+  if (m.bounds.overlap) facts.append("; from " + sized(phase.begin) + " on in the arena; decode and another phase together: load " +
+                                     sized(m.load_bytes) + ", height " + sized(m.height_bytes));
 }
 
 function showLegend() {

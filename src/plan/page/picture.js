@@ -17,7 +17,7 @@ let scene, view, matching; /* matching: keys that the search finds, or null */
 
 function arenaScene(phase) {
   const boxes = phase.values.filter((v) => v.isBuffer).map((v) => ({
-    key: "v" + v.id, x: v.first, w: v.last - v.first + 1, y: v.offset, h: v.bytes,
+    key: "v" + v.id, x: v.first, w: v.last - v.first + 1, y: v.offset - phase.begin, h: v.bytes,
     paint: "--paint-" + v.paint, label: v.name, witness: v.isWitness,
   }));
   const top = phase.certificate.height;
@@ -149,7 +149,7 @@ function drawByteTicks() {
   pen.save();
   pen.translate(16, PAD.top + plotHeight() / 2);
   pen.rotate(-Math.PI / 2);
-  write("arena offset, " + (unit === 1024 ? "KiB" : "MiB"), 0, 0, "center", colors.quiet);
+  write("arena offset" + (phaseNow().begin ? " in the phase's part" : "") + ", " + (unit === 1024 ? "KiB" : "MiB"), 0, 0, "center", colors.quiet);
   pen.restore();
 }
 
