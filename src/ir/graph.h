@@ -155,7 +155,7 @@ bool dct_op_writes_input(dct_op_kind kind, uint32_t i);
 
 /* At most so many tiles of gate and up LINEAR_GLU computes into its scratch at a time: scratch = 2 x rows x 16 x tiles floats.
  * One row reads weights as fast as memory gives them, so its pieces are long; many rows should stay in the nearest cache. */
-static inline uint32_t dct_glu_tiles(uint32_t rows) { return rows > 16 ? 2 : rows > 1 ? 8 : 32; }
+static inline uint32_t dct_glu_tiles(uint32_t rows) { return rows > 16 ? 4 : rows > 1 ? 8 : 32; }
 
 /* The same bytes in memory: whatever decides what a weight, a cache or a table holds is the same. */
 bool dct_weight_equal(const dct_weight *a, const dct_weight *b);

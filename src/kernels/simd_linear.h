@@ -310,7 +310,11 @@ V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_ar
 
 /* ---- several rows ---- */
 
-enum { CHUNK_HALVES = 8, BLOCK_ROWS = 90 }; /* rows: whole panels of any instruction set; 90 measured better than 60 */
+enum {
+    CHUNK_HALVES = 8,
+    BLOCK_ROWS = 258,                /* that share one unpacking: whole panels of any instruction set */
+    BLOCK_TILES = 2 * V_LINEAR_TILES /* that meet a panel's rows while these are in the nearest cache */
+};
 
 /* 256 columns of one tile, unpacked. */
 typedef struct chunk {
@@ -318,19 +322,14 @@ typedef struct chunk {
     float scales[CHUNK_HALVES * 2][16], mins[CHUNK_HALVES * 2][16]; /* of groups of 16 or 32 */
 } chunk;
 
-/* The sums of the rows and tiles at hand. */
-typedef struct sums {
-    _Alignas(64) float of[BLOCK_ROWS][V_LINEAR_TILES][16];
-} sums;
-
 /* What a panel needs to know of a type. */
 typedef struct panel_kind {
     uint32_t group;
     bool has_min, wide, lifted; /* lifted: its codes are higher than what they mean */
 } panel_kind;
 
-/* What the groups of a chunk need of one row of activations, worked out once for all tiles of a block: where the dots begin if
- * the codes are lifted, and the sum times the scale if there is a minimum. */
+/* What the groups of a chunk need of one row of activations, worked out once for a block of tiles: where the dots begin if the
+ * codes are lifted, and the sum times the scale if there is a minimum. */
 typedef struct row_sums {
     int32_t start[CHUNK_HALVES * 2];
     float scaled[CHUNK_HALVES * 2];
@@ -369,12 +368,32 @@ V_INLINE void sum_groups(panel_kind kind, uint32_t n_halves, const int16_t *of_1
     }
 }
 
+/* The same of a whole chunk of groups of 32, side by side. */
+V_INLINE void sum_chunk(panel_kind kind, const int16_t *of_16, const float *scales, int zero, row_sums *out) {
+    typedef int32_t ints __attribute__((vector_size(4 * CHUNK_HALVES)));
+    typedef float floats __attribute__((vector_size(4 * CHUNK_HALVES)));
+    ints two, sum;
+    memcpy(&two, of_16, sizeof two);
+    sum = (two << 16 >> 16) + (two >> 16); /* neighbours; the first is the lower half */
+    if (kind.lifted) {
+        ints start = -zero * sum;
+        memcpy(out->start, &start, sizeof start);
+    }
+    if (kind.has_min) {
+        floats scale, scaled;
+        memcpy(&scale, scales, sizeof scale);
+        scaled = scale * __builtin_convertvector(sum, floats);
+        memcpy(out->scaled, &scaled, sizeof scaled);
+    }
+}
+
 V_INLINE void sum_rows(panel_kind kind, uint32_t n_halves, x_half x, uint32_t n, int zero, row_sums *out) {
     if (!kind.lifted && !kind.has_min) return;
     for (uint32_t t = 0; t < n; t++, x.row += x.stride) {
         const int16_t *of_16 = (const int16_t *)(x.row + x.sums);
         const float *scales = (const float *)(x.row + x.scale);
-        if (n_halves == CHUNK_HALVES) sum_groups(kind, CHUNK_HALVES, of_16, scales, zero, &out[t]);
+        if (n_halves == CHUNK_HALVES && kind.group == 32) sum_chunk(kind, of_16, scales, zero, &out[t]);
+        else if (n_halves == CHUNK_HALVES) sum_groups(kind, CHUNK_HALVES, of_16, scales, zero, &out[t]);
         else sum_groups(kind, n_halves, of_16, scales, zero, &out[t]);
     }
 }
@@ -412,13 +431,16 @@ V_INLINE void panel_group(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, co
     }
 }
 
+/* A row's sums, of tile i, in the array of a block whose first row has them at `first`. */
+V_INLINE float *sums_of(float *first, uint32_t row, uint32_t i) { return first + ((size_t)row * BLOCK_TILES + i) * 16; }
+
 V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t n_halves, x_half x,
-                    const row_sums *of_row, float (*out)[V_LINEAR_TILES][16]) {
+                    const row_sums *of_row, float *out) {
     v16f acc[V_LINEAR_ROWS][V_LINEAR_TILES];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < n_tiles; i++) acc[t][i] = v16f_load(out[t][i]);
+        for (uint32_t i = 0; i < n_tiles; i++) acc[t][i] = v16f_load(sums_of(out, t, i));
     }
 #pragma GCC unroll 1
     for (size_t h = 0; h < n_halves; h++, x.codes += 32, x.scale += 4) {
@@ -432,32 +454,39 @@ V_INLINE void panel(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const ch
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < n_rows; t++) {
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < n_tiles; i++) v16f_store(out[t][i], acc[t][i]);
+        for (uint32_t i = 0; i < n_tiles; i++) v16f_store(sums_of(out, t, i), acc[t][i]);
     }
 }
 
-/* n rows against n_tiles chunks, as many at a time as registers hold. */
+/* n_rows rows, known to the compiler, against n_tiles chunks, as many at a time as registers hold. */
+V_INLINE void panel_tiles(panel_kind kind, uint32_t n_tiles, uint32_t n_rows, const chunk *w, uint32_t n_halves, x_half x,
+                          int zero, float *out) {
+    row_sums of_row[V_LINEAR_ROWS];
+    uint32_t i = 0;
+    sum_rows(kind, n_halves, x, n_rows, zero, of_row);
+#pragma GCC unroll 1
+    for (; n_tiles - i >= V_LINEAR_TILES; i += V_LINEAR_TILES)
+        panel(kind, V_LINEAR_TILES, n_rows, w + i, n_halves, x, of_row, sums_of(out, 0, i));
+    if (V_LINEAR_TILES > 1 && i < n_tiles) panel(kind, 1, n_rows, w + i, n_halves, x, of_row, sums_of(out, 0, i));
+}
+
+/* n rows against n_tiles chunks. */
 V_INLINE void panels(panel_kind kind, uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero,
-                     sums *out) {
-    row_sums of_row[BLOCK_ROWS];
+                     float *out) {
     uint32_t t = 0;
-    sum_rows(kind, n_halves, x, n, zero, of_row);
     for (; n - t >= V_LINEAR_ROWS; t += V_LINEAR_ROWS, x.row += V_LINEAR_ROWS * x.stride)
-        panel(kind, n_tiles, V_LINEAR_ROWS, w, n_halves, x, of_row + t, out->of + t);
+        panel_tiles(kind, n_tiles, V_LINEAR_ROWS, w, n_halves, x, zero, sums_of(out, t, 0));
     if (V_LINEAR_ROWS > 2) {
-        for (; n - t >= 2; t += 2, x.row += 2 * x.stride) panel(kind, n_tiles, 2, w, n_halves, x, of_row + t, out->of + t);
+        for (; n - t >= 2; t += 2, x.row += 2 * x.stride) panel_tiles(kind, n_tiles, 2, w, n_halves, x, zero, sums_of(out, t, 0));
     }
-    if (t < n) panel(kind, n_tiles, 1, w, n_halves, x, of_row + t, out->of + t);
+    if (t < n) panel_tiles(kind, n_tiles, 1, w, n_halves, x, zero, sums_of(out, t, 0));
 }
 
-typedef void panels_fn(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out);
+typedef void panels_fn(uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, float *out);
 
 #define PANELS(NAME, GROUP, HAS_MIN, WIDE, LIFTED) \
-    static void NAME##_one_tile(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
-        panels((panel_kind){GROUP, HAS_MIN, WIDE, LIFTED}, 1, w, n_halves, x, n, zero, out); \
-    } \
-    static void NAME##_tiles(const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, sums *out) { \
-        panels((panel_kind){GROUP, HAS_MIN, WIDE, LIFTED}, V_LINEAR_TILES, w, n_halves, x, n, zero, out); \
+    static void NAME(uint32_t n_tiles, const chunk *w, uint32_t n_halves, x_half x, uint32_t n, int zero, float *out) { \
+        panels((panel_kind){GROUP, HAS_MIN, WIDE, LIFTED}, n_tiles, w, n_halves, x, n, zero, out); \
     }
 PANELS(groups_of_32, 32, false, false, true)
 PANELS(groups_of_32_wide, 32, false, true, V_WIDE_BIAS != 0)
@@ -467,32 +496,26 @@ PANELS(groups_of_16, 16, false, false, true)
 PANELS(groups_of_16_min, 16, true, false, false)
 #undef PANELS
 
-V_INLINE panels_fn *panels_of(dct_dtype type, uint32_t n_tiles) {
-    const bool one = n_tiles == 1;
-    if (has_groups_of_16(type)) {
-        if (has_min(type)) return one ? groups_of_16_min_one_tile : groups_of_16_min_tiles;
-        return one ? groups_of_16_one_tile : groups_of_16_tiles;
-    }
-    if (has_min(type) && is_wide(type)) return one ? groups_of_32_min_wide_one_tile : groups_of_32_min_wide_tiles;
-    if (has_min(type)) return one ? groups_of_32_min_one_tile : groups_of_32_min_tiles;
-    if (is_wide(type)) return one ? groups_of_32_wide_one_tile : groups_of_32_wide_tiles;
-    return one ? groups_of_32_one_tile : groups_of_32_tiles;
+V_INLINE panels_fn *panels_of(dct_dtype type) {
+    if (has_groups_of_16(type)) return has_min(type) ? groups_of_16_min : groups_of_16;
+    if (has_min(type)) return is_wide(type) ? groups_of_32_min_wide : groups_of_32_min;
+    return is_wide(type) ? groups_of_32_wide : groups_of_32;
 }
 
 /* Up to BLOCK_ROWS rows against n_tiles tiles, the first of which lies at w. */
 V_INLINE void tiles_times_rows(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *w, uint64_t tile_bytes,
                                uint32_t tile, uint32_t n_tiles, uint32_t row, uint32_t n) {
-    panels_fn *run = panels_of(type, n_tiles);
-    chunk chunks[V_LINEAR_TILES];
-    sums out;
-    memset(out.of, 0, n * sizeof out.of[0]);
+    panels_fn *run = panels_of(type);
+    chunk chunks[BLOCK_TILES];
+    _Alignas(64) float sums[BLOCK_ROWS * BLOCK_TILES * 16];
+    memset(sums, 0, (size_t)n * BLOCK_TILES * 16 * sizeof *sums);
     for (uint32_t half = 0; half < a->k / 32; half += CHUNK_HALVES) {
         uint32_t n_halves = a->k / 32 - half < CHUNK_HALVES ? a->k / 32 - half : CHUNK_HALVES;
         for (uint32_t i = 0; i < n_tiles; i++) unpack(type, af, w + i * tile_bytes, half, n_halves, &chunks[i]);
-        run(chunks, n_halves, x_half_at(a, row, half), n, zero_of(type), &out);
+        run(n_tiles, chunks, n_halves, x_half_at(a, row, half), n, zero_of(type), sums);
     }
     for (uint32_t t = 0; t < n; t++) {
-        for (uint32_t i = 0; i < n_tiles; i++) store_outputs(a, row + t, tile + i, v16f_load(out.of[t][i]));
+        for (uint32_t i = 0; i < n_tiles; i++) store_outputs(a, row + t, tile + i, v16f_load(sums_of(sums, t, i)));
     }
 }
 
@@ -512,8 +535,8 @@ V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, u
     const uint32_t block = (even + V_LINEAR_ROWS - 1) / V_LINEAR_ROWS * V_LINEAR_ROWS;
     for (uint32_t row = 0; row < a->n; row += block) {
         uint32_t n = a->n - row < block ? a->n - row : block;
-        for (uint32_t tile = tile_begin; tile < tile_end; tile += V_LINEAR_TILES) {
-            uint32_t n_tiles = tile_end - tile < V_LINEAR_TILES ? tile_end - tile : V_LINEAR_TILES;
+        for (uint32_t tile = tile_begin; tile < tile_end; tile += BLOCK_TILES) {
+            uint32_t n_tiles = tile_end - tile < BLOCK_TILES ? tile_end - tile : BLOCK_TILES;
             tiles_times_rows(type, af, a, w + tile * tile_bytes, tile_bytes, tile, n_tiles, row, n);
         }
     }
