@@ -10,8 +10,8 @@ typedef struct dct_packed {
     uint32_t begin, end, owner;
 } dct_packed;
 
-/* DCT_BUG names two owners that hold a byte at one time; what one owner holds twice is its own affair. *height: the highest byte
- * taken. */
+/* DCT_BUG names two owners that hold a byte at one time, or the owner of an empty range; what one owner holds twice is its own
+ * affair. In O(n log n). *height: the highest byte taken. */
 dct_status dct_verify_packing(const dct_packed *list, uint32_t n, dct_arena *arena, uint64_t *height,
                               dct_err *err) DCT_MUST_CHECK;
 
