@@ -17,12 +17,12 @@ uint64_t dct_os_page_bytes(void);
 void *dct_os_map(size_t bytes);
 void dct_os_unmap(void *ptr, size_t bytes);
 
-/* The same at a multiple of `align` (a power of two), so that huge pages fit; elsewhere when that place is taken, or when it is
- * smaller than `align`. Never more than `bytes` are mapped, not even for a moment: limits of addresses count that. */
-void *dct_os_map_aligned(size_t bytes, size_t align);
-
 /* Asks for huge pages; false when the system has none to give. Harmless either way. */
 bool dct_os_want_huge_pages(void *ptr, size_t bytes);
+
+/* As dct_os_map, where huge pages fit, and asks for them; elsewhere when that place is taken, or when it is smaller than one.
+ * Never more than `bytes` are mapped, not even for a moment: limits of addresses count that. */
+void *dct_os_map_huge(size_t bytes);
 
 /* From now on pages stay as they are: the system makes no huge page of small ones behind our back, which shows as a page fault in
  * whoever touches them meanwhile. Huge pages that are there remain. */

@@ -30,12 +30,16 @@ void dct_os_unmap(void *ptr, size_t bytes) {
 }
 
 /* The system places mappings downwards, so there is mostly room below the one that it gives. */
-void *dct_os_map_aligned(size_t bytes, size_t align) {
-    char *given = dct_os_map(bytes);
-    size_t over = (uintptr_t)given & (align - 1);
-    if (over == 0 || bytes < align) return given;
-    dct_os_unmap(given, bytes);
-    return map_near(given - over, bytes);
+void *dct_os_map_huge(size_t bytes) {
+    const size_t page = 2 << 20;
+    char *p = dct_os_map(bytes);
+    size_t over = (uintptr_t)p & (page - 1);
+    if (over != 0 && bytes >= page) {
+        dct_os_unmap(p, bytes);
+        p = map_near(p - over, bytes);
+    }
+    if (p != NULL) (void)dct_os_want_huge_pages(p, bytes);
+    return p;
 }
 
 bool dct_os_is_directory(const char *path) {

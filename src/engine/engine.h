@@ -201,6 +201,9 @@ uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
  * one. */
 void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out);
 
+/* plan_api.c: DCT_NO_FIT with both numbers when M_max is more than that. */
+dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, dct_err *err) DCT_MUST_CHECK;
+
 /* plan_api.c: a handle of a plan that was just compiled, since `start_ns`: a copy without what the passes left in their arena. */
 dct_status dct_plan_hand_out(const dct_plan *compiled, const char *model_path, const dct_profile *profile, uint64_t start_ns,
                              dct_arena *work, dctms_plan **out, dct_err *err) DCT_MUST_CHECK;

@@ -375,6 +375,16 @@ void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out) {
     if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
 }
 
+/* A system that does not tell (no /proc) is no reason to refuse. */
+dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, dct_err *err) {
+    dct_mem_available have;
+    dct_room_for(kernel_bytes, &have);
+    if (have.total_bytes == 0 || m_max_bytes <= have.available_bytes) return DCT_OK;
+    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %llu bytes (%.2f MiB, M_max), %llu bytes (%.2f MiB) are available (%s)",
+                    (unsigned long long)m_max_bytes, (double)m_max_bytes / 1048576, (unsigned long long)have.available_bytes,
+                    (double)have.available_bytes / 1048576, have.source);
+}
+
 static dct_status draw(const dct_plan *plan, dct_phase_kind kind, dctms_write_fn *write, void *ctx, dct_err *err) {
     if (dct_plan_phase(plan, kind) == NULL)
         return dct_fail(err, DCT_USAGE, "the plan has no such phase to draw");

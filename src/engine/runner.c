@@ -7,21 +7,10 @@
  */
 #include <string.h>
 
-#include "base/size.h"
 #include "engine/engine.h"
 #include "kernels/kernel.h"
 
-enum { HUGE_PAGE = 2 * 1024 * 1024 };
-
 /* ---- memory ---- */
-
-static dct_status check_room(const dct_plan *plan, dct_err *err) {
-    dct_mem_available have;
-    dct_room_for(dct_plan_kernel_bytes(plan), &have);
-    if (have.total_bytes == 0 || plan->m_max_bytes <= have.available_bytes) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT, "does not fit: needs %llu bytes (M_max), %llu bytes are available (%s)",
-                    (unsigned long long)plan->m_max_bytes, (unsigned long long)have.available_bytes, have.source);
-}
 
 /* The caller's memory, or a mapping that is to be given back: *mapped. */
 static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, char **base, void **mapped, dct_err *err) {
@@ -32,12 +21,10 @@ static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, c
                         (unsigned long long)n_memory, (unsigned long long)bytes, DCT_PLAN_PAGE);
     *base = memory;
     if (memory != NULL) return DCT_OK;
-    dct_status status = check_room(plan, err);
+    dct_status status = dct_check_room(plan->m_max_bytes, dct_plan_kernel_bytes(plan), err);
     if (status != DCT_OK) return status;
-    *base = *mapped = dct_os_map_aligned(bytes, HUGE_PAGE);
-    if (*mapped == NULL) return dct_os_fail_map("the reservation", bytes, err);
-    (void)dct_os_want_huge_pages(*mapped, bytes);
-    return DCT_OK;
+    *base = *mapped = dct_os_map_huge(bytes);
+    return *mapped != NULL ? DCT_OK : dct_os_fail_map("the reservation", bytes, err);
 }
 
 /* ---- filling it ---- */

@@ -13,7 +13,7 @@
 #include "engine/engine.h"
 #include "kernels/kernel.h"
 
-enum { HUGE_PAGE = 2 * 1024 * 1024, POPULATE_PIECE = 8 * 1024 * 1024 };
+enum { POPULATE_PIECE = 8 * 1024 * 1024 };
 
 #ifdef DCT_SANITIZED
 enum { CAN_COUNT = 0 }; /* a sanitizer's shadow is resident too */
@@ -60,17 +60,6 @@ static void bind_text_scratch(dctms_session *s) {
 
 /* ---- memory ---- */
 
-/* A system that does not tell (no /proc) is no reason to refuse. */
-static dct_status check_room(const dct_group *layout, bool force, dct_err *err) {
-    dct_mem_available have;
-    dct_room_for(dct_group_kernel_bytes(layout), &have);
-    if (force || have.total_bytes == 0 || layout->m_max_bytes <= have.available_bytes) return DCT_OK;
-    return dct_fail(err, DCT_NO_FIT,
-                    "does not fit: needs %llu bytes (%.2f MiB, M_max), %llu bytes (%.2f MiB) are available (%s)",
-                    (unsigned long long)layout->m_max_bytes, (double)layout->m_max_bytes / 1048576,
-                    (unsigned long long)have.available_bytes, (double)have.available_bytes / 1048576, have.source);
-}
-
 /* Mapped when the header is gone, so that the peak of mapped bytes is M_max as well. The others hold what is made of it. */
 static bool is_late(dct_region r) { return r != DCT_REGION_PERSISTENT && r != DCT_REGION_RUNTIME; }
 
@@ -79,15 +68,12 @@ static dct_status map_region(dctms_group *g, uint32_t member, dct_region region,
     uint32_t piece = g->layout.part_of[member][region].piece;
     size_t bytes = (size_t)g->layout.piece_bytes[piece];
     if (g->piece_at[piece] != NULL) return DCT_OK;
-    g->piece_at[piece] = dct_os_map_aligned(bytes, HUGE_PAGE);
-    if (g->piece_at[piece] == NULL) {
-        char what[64];
-        snprintf(what, sizeof what, "%s in a reservation of %.1f MiB", dct_region_name(region),
-                 (double)g->layout.reserve_bytes / 1048576);
-        return dct_os_fail_map(what, bytes, err);
-    }
-    (void)dct_os_want_huge_pages(g->piece_at[piece], bytes);
-    return DCT_OK;
+    g->piece_at[piece] = dct_os_map_huge(bytes);
+    if (g->piece_at[piece] != NULL) return DCT_OK;
+    char what[64];
+    snprintf(what, sizeof what, "%s in a reservation of %.1f MiB", dct_region_name(region),
+             (double)g->layout.reserve_bytes / 1048576);
+    return dct_os_fail_map(what, bytes, err);
 }
 
 static dct_status map_regions(dctms_group *g, uint32_t member, bool late, dct_err *err) {
@@ -387,7 +373,8 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
     dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
-    if (status == DCT_OK) status = check_room(&group->layout, o->params.force, err);
+    if (status == DCT_OK && !o->params.force)
+        status = dct_check_room(group->layout.m_max_bytes, dct_group_kernel_bytes(&group->layout), err);
     if (status == DCT_OK) status = reserve(group, member, err);
     if (status != DCT_OK) goto fail_keep;
     bases = bases_of(group, member);

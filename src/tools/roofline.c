@@ -89,7 +89,7 @@ dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *
     if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS)
         return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
     uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * DCT_WORKER_STACK;
-    char *buffer = dct_os_map_aligned(bytes, HUGE_BYTES), *control = dct_os_map(control_bytes);
+    char *buffer = dct_os_map_huge(bytes), *control = dct_os_map(control_bytes);
     dct_status status = DCT_OK;
     if (buffer == NULL || control == NULL) {
         status = dct_fail(err, DCT_SYSTEM, "no memory to measure the machine with: %llu bytes",
@@ -97,7 +97,6 @@ dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *
         goto done;
     }
     field f = {.buffer = buffer, .dots = dct_byte_dots_of(dct_kernels_best())};
-    dct_os_want_huge_pages(buffer, bytes);
     status = dct_os_populate(buffer, bytes, err);
     if (status != DCT_OK) goto done;
     out->n_workers = n_workers;

@@ -168,7 +168,7 @@ static void test_memory_unknown(void **state) {
 static void test_populate(void **state) {
     (void)state;
     size_t bytes = 8 << 20;
-    uint8_t *p = dct_os_map_aligned(bytes, 2 << 20);
+    uint8_t *p = dct_os_map_huge(bytes);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % (2 << 20), 0);
     p[5] = 42;
