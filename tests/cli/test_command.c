@@ -136,7 +136,7 @@ static const command_case cases[] = {
     {"run $M -c 256 -n 4 --temperature 0 -q -p hello -ngl 0 --jinja -fa on -fa --no-mmap -b 512 -tb 2 --color --poll 50 -np 1", "",
      0, NULL, "\n"},
     {"run -fa $M -c 256 -n 4 --temp 0 -q -p hello --n-gpu-layers=0 --flash-attn=off --fit off", "", 0, NULL, "\n"},
-    {"bench -m $M -p 8 -n 0 -r 1 --no-roofline -fa 0,1 -mmp 0 -nkvo 0 -v -embd 0", "", 0, NULL, "pp8"},
+    {"bench -m $M -p 8 -n 0 -r 1 --no-roofline -fa 0,1 -mmp 0 -nkvo 0 -nopo 1 -v -embd 0", "", 0, NULL, "pp8"},
     {"plan $M -c 256 -n 16 -b 512 --no-warmup -dev none", "", 0, NULL, "M_max"},
     /* 1 */
     {"", "", 1, NULL, "dctms run"},
