@@ -66,29 +66,34 @@ static void replace(editor *e, const char *text) {
     insert(e, text, strlen(text));
 }
 
-/* The character at i: its bytes, and the columns that it takes. */
-static size_t char_at(const editor *e, size_t i, int *columns) {
+/* A character, or a byte that is none. What is not shown as it is has a sign of one column for it. */
+typedef struct glyph {
+    size_t n_bytes;
+    int columns;
+    bool is_shown;
+} glyph;
+
+static glyph glyph_at(const editor *e, size_t i) {
     uint32_t c;
     size_t n = dct_utf8_next(e->line->text + i, kept(e) - i, &c);
-    *columns = n == 0 || dct_is_unsafe_char(c) ? 1 : utf8proc_charwidth((utf8proc_int32_t)c);
-    return n > 0 ? n : 1;
+    if (n == 0 || dct_is_unsafe_char(c)) return (glyph){n > 0 ? n : 1, 1, false};
+    return (glyph){n, utf8proc_charwidth((utf8proc_int32_t)c), true};
 }
 
 /* Marks that take no column belong to the character before them. */
 static size_t before(const editor *e, size_t i) {
-    int columns = 0;
-    while (i > 0 && columns == 0) {
+    glyph g = {0};
+    while (i > 0 && g.columns == 0) {
         do i--;
         while (i > 0 && ((unsigned char)e->line->text[i] & 0xc0) == 0x80);
-        char_at(e, i, &columns);
+        g = glyph_at(e, i);
     }
     return i;
 }
 
 static size_t after(const editor *e, size_t i) {
-    int columns;
-    if (i < kept(e)) i += char_at(e, i, &columns);
-    for (size_t n; i < kept(e) && (n = char_at(e, i, &columns), columns == 0); i += n) {}
+    if (i < kept(e)) i += glyph_at(e, i).n_bytes;
+    for (glyph g; i < kept(e) && (g = glyph_at(e, i)).columns == 0; i += g.n_bytes) {}
     return i;
 }
 
@@ -144,28 +149,27 @@ static int usable_columns(void) {
 /* A row of the text, with the cursor at its end, or at three quarters when more follows. */
 static void draw(editor *e) {
     static char row[8192];
-    int columns, room = usable_columns(), left = 0;
+    int room = usable_columns(), left = 0;
     size_t begin = e->at, have = kept(e), used;
     int most = e->at < have ? room * 3 / 4 : room;
     while (begin > 0) {
         size_t i = before(e, begin);
-        char_at(e, i, &columns);
+        int columns = glyph_at(e, i).columns;
         if (left + columns > most) break;
         left += columns;
         begin = i;
     }
     used = (size_t)snprintf(row, sizeof row, "\r> ");
     int drawn = 0;
-    for (size_t i = begin, n; i < have && used < sizeof row - 64; i += n) {
-        uint32_t c;
-        n = char_at(e, i, &columns);
-        if (drawn + columns > room) break;
-        drawn += columns;
-        bool shown = dct_utf8_next(e->line->text + i, n, &c) == n && !dct_is_unsafe_char(c);
-        const char *as = shown ? e->line->text + i : e->line->text[i] == '\n' ? "\xe2\x86\xb5" : "?";
-        size_t n_as = shown ? n : strlen(as);
+    for (size_t i = begin; i < have && used < sizeof row - 64;) {
+        const glyph g = glyph_at(e, i);
+        const char *at = e->line->text + i, *as = g.is_shown ? at : *at == '\n' ? "\xe2\x86\xb5" : "?";
+        size_t n_as = g.is_shown ? g.n_bytes : strlen(as);
+        if (drawn + g.columns > room) break;
         memcpy(row + used, as, n_as);
         used += n_as;
+        drawn += g.columns;
+        i += g.n_bytes;
     }
     used += (size_t)snprintf(row + used, sizeof row - used, "\033[K\r\033[%dC", left + 2);
     put(row, used);
@@ -271,6 +275,9 @@ static void stop_here(const struct termios *was) {
     open_terminal(&now);
 }
 
+/* Control characters are no text, but for the tab; newlines are for the callers to judge. */
+static bool is_text(int key) { return (key >= 0x20 && key < 0x100 && key != 127) || key == '\t'; }
+
 /* Obeys a key that does not end the text. */
 static void obey(editor *e, int key) {
     char byte = (char)key;
@@ -292,14 +299,14 @@ static void obey(editor *e, int key) {
     case CONTROL('L'): put("\033[H\033[2J", 7); return;
     default: break;
     }
-    if ((key >= 0x20 && key < 0x100) || key == '\t') insert(e, &byte, 1);
+    if (is_text(key)) insert(e, &byte, 1);
 }
 
-/* A pasted byte is no key; control characters are no text. */
+/* A pasted byte is no key. */
 static void paste(editor *e, int key) {
     char byte = (char)(key == '\r' ? '\n' : key);
     if (key == KEY_PASTED) e->is_pasting = false;
-    else if ((key >= 0x20 && key < 0x100 && key != 127) || byte == '\n' || byte == '\t') insert(e, &byte, 1);
+    else if (is_text(key) || byte == '\n') insert(e, &byte, 1);
 }
 
 /* True when the text was given, false at the end. */
