@@ -100,14 +100,15 @@ static dct_status make(packer *p, const dct_pack_item *items, uint32_t n, const 
 
 static uint64_t floor_of(const packer *p) { return p->enough > p->bound ? p->enough : p->bound; }
 
-static dct_status pack_greedily(packer *p, dct_arena *arena, dct_err *err) {
-    dct_greedy *greedy = dct_greedy_new(&p->problem, arena);
+/* `q` is the packer's problem, or that with more items fixed. */
+static dct_status pack_greedily(packer *p, const dct_problem *q, dct_arena *arena, dct_err *err) {
+    dct_greedy *greedy = dct_greedy_new(q, arena);
     if (greedy == NULL) return dct_fail_memory(err, arena, "the packer");
-    return dct_greedy_portfolio(greedy, floor_of(p), &p->best, err);
+    return dct_greedy_portfolio(greedy, q->bound > floor_of(p) ? q->bound : floor_of(p), &p->best, err);
 }
 
 static dct_status pack_small(packer *p, dct_effort *effort, dct_arena *arena, dct_err *err) {
-    dct_status status = pack_greedily(p, arena, err);
+    dct_status status = pack_greedily(p, &p->problem, arena, err);
     return status == DCT_OK && !is_done(p) ? search_exact(p, effort, arena, err) : status;
 }
 
@@ -129,36 +130,32 @@ static void give_back(dct_effort *effort, const dct_effort *share) {
 /* The first n_core of the keys packed by themselves, then the others around them. What the core proves holds for all. */
 static dct_status pack_core(packer *p, const dct_sort_key *keys, uint32_t n_core, dct_effort *effort, dct_arena *arena,
                             dct_err *err) {
-    packer core = {.params = p->params, .enough = floor_of(p)}, all = core;
-    uint32_t n = p->problem.n;
+    packer core = {.params = p->params, .enough = floor_of(p)};
+    dct_problem around = p->problem;
+    uint32_t n = around.n;
     dct_pack_item *first = dct_arena_array(arena, n_core, sizeof *first), *items = dct_arena_array(arena, n, sizeof *items);
     if (first == NULL || items == NULL) return dct_fail_memory(err, arena, "the packer");
-    for (uint32_t k = 0; k < n_core; k++) first[k] = p->problem.items[keys[k].index];
+    for (uint32_t k = 0; k < n_core; k++) first[k] = around.items[keys[k].index];
     dct_status status = make(&core, first, n_core, NULL, arena, err);
     dct_effort share = take_share(effort, n_core < DCT_EXACT_MAX_ITEMS ? 2 : 1);
     if (status == DCT_OK) status = pack_small(&core, &share, arena, err);
     give_back(effort, &share);
     if (status != DCT_OK) return status;
     if (core.bound > p->bound) p->bound = core.bound;
-    memcpy(items, p->problem.items, n * sizeof *items);
+    memcpy(items, around.items, n * sizeof *items);
     for (uint32_t k = 0; k < n_core; k++) {
         items[keys[k].index].fixed = true;
         items[keys[k].index].offset = core.best.offsets[k];
     }
-    status = make(&all, items, n, NULL, arena, err);
-    if (status == DCT_OK) status = pack_greedily(&all, arena, err);
-    if (status == DCT_OK && all.best.height < p->best.height) {
-        p->best.height = all.best.height;
-        memcpy(p->best.offsets, all.best.offsets, n * sizeof *all.best.offsets);
-    }
-    return status;
+    dct_problem_set_items(&around, items);
+    return pack_greedily(p, &around, arena, err);
 }
 
 /* A few items with many bytes for a long time make up most of the load; the rest goes between them. */
 static dct_status pack_large(packer *p, dct_effort *effort, dct_arena *arena, dct_err *err) {
     dct_sort_key *keys = dct_arena_array(arena, p->problem.n, sizeof *keys);
     if (keys == NULL) return dct_fail_memory(err, arena, "the packer");
-    dct_status status = pack_greedily(p, arena, err);
+    dct_status status = pack_greedily(p, &p->problem, arena, err);
     for (uint32_t i = 0; i < p->problem.n; i++) {
         const dct_pack_item *item = &p->problem.items[i];
         uint64_t area;

@@ -87,13 +87,17 @@ static dct_status find_load(dct_problem *p, dct_arena *arena, dct_err *err) {
             p->load_at = piece->begin;
         }
     }
+    return DCT_OK;
+}
+
+void dct_problem_set_items(dct_problem *p, const dct_pack_item *items) {
+    p->items = items;
     p->bound = p->load;
     for (uint32_t k = 0; k < p->n_pieces; k++) {
-        const dct_pack_item *item = &p->items[p->pieces[k].item];
+        const dct_pack_item *item = &items[p->pieces[k].item];
         uint64_t end = p->pieces[k].high + (item->fixed ? item->offset : 0); /* the lowest place of an item is 0 */
         if (end > p->bound) p->bound = end;
     }
-    return DCT_OK;
 }
 
 dct_status dct_problem_make(const dct_pack_item *items, uint32_t n, const uint64_t *conflict, dct_arena *arena, dct_problem *out,
@@ -102,6 +106,8 @@ dct_status dct_problem_make(const dct_pack_item *items, uint32_t n, const uint64
     dct_status status = check_items(items, n, err);
     if (status == DCT_OK) status = cut_pieces(&p, arena, err);
     if (status == DCT_OK) status = find_load(&p, arena, err);
-    if (status == DCT_OK) *out = p;
-    return status;
+    if (status != DCT_OK) return status;
+    dct_problem_set_items(&p, items);
+    *out = p;
+    return DCT_OK;
 }

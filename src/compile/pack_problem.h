@@ -32,6 +32,9 @@ typedef struct dct_problem {
 dct_status dct_problem_make(const dct_pack_item *items, uint32_t n, const uint64_t *conflict, dct_arena *arena, dct_problem *out,
                             dct_err *err) DCT_MUST_CHECK;
 
+/* The same items, of which others are fixed now; aligned, and where no sum overflows. */
+void dct_problem_set_items(dct_problem *p, const dct_pack_item *items);
+
 static inline bool dct_problem_conflict(const dct_problem *p, uint32_t a, uint32_t b) {
     uint64_t bit = (uint64_t)a * p->n + b;
     return (p->conflict[bit / 64] >> (bit % 64) & 1) != 0;
