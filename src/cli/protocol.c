@@ -120,7 +120,7 @@ static bool check_stress_memory(const protocol_request *r) {
 }
 
 static bool parse(const cli_options *o, protocol_request *r) {
-    *r = (protocol_request){.options = o, .bounds = *o, .calls = {-1}, .rss = {-1}};
+    *r = (protocol_request){.options = o, .bounds = *o, .calls = {.fd = -1}, .rss = {.fd = -1}};
     if (r->bounds.n_predict == 0) r->bounds.n_predict = DEFAULT_OUTPUT;
     if (r->bounds.ctx_size == 0) r->bounds.ctx_size = DEFAULT_CTX;
     return parse_counts(o) && parse_lists(r) && check_peer(r) && check_stress_memory(r);

@@ -15,6 +15,7 @@
 #define DCT_TOOLS_PROTOCOL_H
 
 #include "base/arena.h"
+#include "base/safe_text.h"
 #include "base/status.h"
 
 enum {
@@ -54,11 +55,12 @@ typedef struct dct_call {
     uint64_t peak_rss, vm_hwm;   /* bytes: the largest sample of the call; the most the process ever had, after it */
 } dct_call;
 
-/* Records are lines of CSV behind a heading. The file is opened for appending, each record is one write, and a line that was
- * cut off is removed when the file is opened again. One process at a time may have it open. path NULL: a file without a
- * name. */
+/* Records are lines of CSV behind a heading. The file is opened for appending, and each record is one write. What could not be
+ * written whole is taken back, and a line that was cut off is removed when the file is opened again. Failures name the file and
+ * the call. One process at a time may have it open. path NULL: a file without a name. */
 typedef struct dct_calls_file {
     int fd;
+    dct_shown_path name;
 } dct_calls_file;
 dct_status dct_calls_open(dct_calls_file *file, const char *path, dct_err *err) DCT_MUST_CHECK;
 void dct_calls_close(dct_calls_file *file);

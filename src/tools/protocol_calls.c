@@ -60,15 +60,15 @@ static dct_status fail_errno(const char *what, dct_err *err) {
     return dct_fail(err, DCT_SYSTEM, "%s: %s", what, strerror(errno));
 }
 
-static dct_status write_text(int fd, const char *text, size_t n, dct_err *err) {
+static bool write_text(int fd, const char *text, size_t n) {
     while (n > 0) {
         ssize_t put = write(fd, text, n);
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return fail_errno("the records cannot be written", err);
+        if (put <= 0) return false;
         text += put;
         n -= (size_t)put;
     }
-    return DCT_OK;
+    return true;
 }
 
 static dct_status file_bytes(int fd, uint64_t *bytes, dct_err *err) {
@@ -86,7 +86,8 @@ static dct_status take_heading(int fd, const char *heading, dct_err *err) {
     if (got < 0) return fail_errno("the records cannot be read", err);
     if (memcmp(begin, heading, (size_t)got) != 0) return dct_fail(err, DCT_BAD_FILE, "the first line is not our heading");
     if (got == (ssize_t)n) return DCT_OK;
-    return ftruncate(fd, 0) == 0 ? write_text(fd, heading, n, err) : fail_errno("a torn heading cannot be removed", err);
+    if (ftruncate(fd, 0) != 0) return fail_errno("a torn heading cannot be removed", err);
+    return write_text(fd, heading, n) ? DCT_OK : fail_errno("the heading cannot be written", err);
 }
 
 /* Removes what stands behind the last newline of a file of ours. */
@@ -116,15 +117,15 @@ static int open_unnamed(void) {
 }
 
 static dct_status open_file(dct_calls_file *file, const char *path, const char *heading, dct_err *err) {
+    file->name = dct_show_path(path != NULL ? path : "a temporary file");
     file->fd = path != NULL ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : open_unnamed();
-    if (file->fd < 0) return dct_fail(err, DCT_SYSTEM, "%s: %s", path != NULL ? dct_show_path(path).text : "a temporary file",
-                                       strerror(errno));
+    if (file->fd < 0) return fail_errno(file->name.text, err);
     dct_status status = DCT_OK;
     if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) status = dct_fail(err, DCT_SYSTEM, "another process is writing it");
     if (status == DCT_OK) status = take_heading(file->fd, heading, err); /* before anything is cut: it may not be ours */
     if (status == DCT_OK) status = cut_torn_line(file->fd, err);
     if (status == DCT_OK) return DCT_OK;
-    if (path != NULL) dct_err_name_file(err, path);
+    dct_err_name_file(err, file->name.text);
     dct_calls_close(file);
     return status;
 }
@@ -147,28 +148,41 @@ static int put_key(char *line, size_t size, const dct_call *c) {
                     c->prompt, c->repetition);
 }
 
+/* The file is again what it was before, so that a series is there whole or not at all. */
+static dct_status fail_append(const dct_calls_file *file, off_t before, const char *what, const dct_call *c, dct_err *err) {
+    dct_status status =
+        dct_fail(err, DCT_SYSTEM, "%s: %s of run %u, stress %s, %s, prompt %u, repetition %u cannot be written: %s",
+                 file->name.text, what, c->key.run, dct_stress_name(c->key.stress), dct_system_name(c->key.system), c->prompt,
+                 c->repetition, strerror(errno));
+    (void)!ftruncate(file->fd, before); /* else opening it again removes the torn line */
+    return status;
+}
+
 dct_status dct_calls_append(const dct_calls_file *file, const dct_call *c, dct_err *err) {
     char line[MAX_LINE];
+    off_t before = lseek(file->fd, 0, SEEK_END);
     int n = put_key(line, sizeof line, c);
     n += snprintf(line + n, sizeof line - (size_t)n, ",%u,%u,%.6f,%" PRIu64 ",%" PRIu64 "\n", c->n_prompt, c->n_predicted,
                   c->latency_ms, c->peak_rss, c->vm_hwm);
-    return write_text(file->fd, line, (size_t)n, err);
+    return write_text(file->fd, line, (size_t)n) ? DCT_OK : fail_append(file, before, "the call", c, err);
 }
 
 dct_status dct_rss_append(const dct_calls_file *file, const dct_call *c, const dct_rss_sample *samples, uint32_t n,
                           dct_err *err) {
     char key[MAX_LINE], text[16 * MAX_LINE];
+    off_t before = lseek(file->fd, 0, SEEK_END);
     size_t used = 0;
-    dct_status status = DCT_OK;
+    bool done = true;
     put_key(key, sizeof key, c);
-    for (uint32_t i = 0; i < n && status == DCT_OK; i++) {
+    for (uint32_t i = 0; i < n && done; i++) {
         if (i > 0 && i + 1 < n && samples[i].bytes == samples[i - 1].bytes) continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s,%.3f,%" PRIu64 "\n", key, samples[i].ms, samples[i].bytes);
         if (sizeof text - used >= MAX_LINE) continue;
-        status = write_text(file->fd, text, used, err);
+        done = write_text(file->fd, text, used);
         used = 0;
     }
-    return status == DCT_OK ? write_text(file->fd, text, used, err) : status;
+    done = done && write_text(file->fd, text, used);
+    return done ? DCT_OK : fail_append(file, before, "memory during the call", c, err);
 }
 
 /* ---- reading ---- */
@@ -248,8 +262,8 @@ static dct_status read_text(int fd, dct_arena *arena, char **text, uint64_t *n, 
 }
 
 /* Every line behind the heading goes through `take` into the next record. */
-static dct_status load(int fd, dct_arena *arena, size_t record_bytes, bool (*take)(const fields *f, void *record), void **records,
-                       uint32_t *n, dct_err *err) {
+static dct_status load_lines(int fd, dct_arena *arena, size_t record_bytes, bool (*take)(const fields *f, void *record),
+                             void **records, uint32_t *n, dct_err *err) {
     char *text;
     uint64_t n_text, n_lines = 0;
     dct_status status = read_text(fd, arena, &text, &n_text, err);
@@ -273,16 +287,23 @@ static dct_status load(int fd, dct_arena *arena, size_t record_bytes, bool (*tak
     return DCT_OK;
 }
 
+static dct_status load(const dct_calls_file *file, dct_arena *arena, size_t record_bytes,
+                       bool (*take)(const fields *f, void *record), void **records, uint32_t *n, dct_err *err) {
+    dct_status status = load_lines(file->fd, arena, record_bytes, take, records, n, err);
+    if (status != DCT_OK) dct_err_name_file(err, file->name.text);
+    return status;
+}
+
 dct_status dct_calls_load(const dct_calls_file *file, dct_arena *arena, dct_call **calls, uint32_t *n, dct_err *err) {
     void *records;
-    dct_status status = load(file->fd, arena, sizeof **calls, take_call, &records, n, err);
+    dct_status status = load(file, arena, sizeof **calls, take_call, &records, n, err);
     if (status == DCT_OK) *calls = records;
     return status;
 }
 
 dct_status dct_rss_load(const dct_calls_file *file, dct_arena *arena, dct_rss_record **out, uint32_t *n, dct_err *err) {
     void *records;
-    dct_status status = load(file->fd, arena, sizeof **out, take_rss, &records, n, err);
+    dct_status status = load(file, arena, sizeof **out, take_rss, &records, n, err);
     if (status == DCT_OK) *out = records;
     return status;
 }

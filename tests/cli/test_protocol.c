@@ -200,6 +200,28 @@ static void a_run_goes_on_where_it_was_cut_off(void **state) {
     assert_memory_equal(file, before, strlen(before));
 }
 
+/* A disk that is full ends it with the name of the file and of the call; with room again it goes on behind what was written. */
+static void a_full_disk_is_told(void **state) {
+    (void)state;
+    char line[2048];
+    remove_directory("full");
+    snprintf(line, sizeof line, "ulimit -f 2; '%s' %s >'%sout' 2>'%serr'", COMMAND, SMALL "-r 8 --output '" WORK "full'", WORK, WORK);
+    int status = system(line);
+    read_file(WORK "err", err);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 5) fail_msg("%d: %s", status, err);
+    expect_text(err, "full/rss.csv: memory during the call of run 1, stress none, planned, prompt ");
+    expect_text(err, " cannot be written: File too large\n");
+    static char before[TEXT_BYTES];
+    read_file(WORK "full/calls.csv", before);
+    uint32_t n_calls = count_lines(before) - 1;
+    assert_in_range(n_calls, 1, 31);
+    run_well(SMALL "-r 8 --output '" WORK "full'");
+    read_file(WORK "full/calls.csv", file);
+    assert_int_equal(count_lines(file), 1 + 32);
+    assert_memory_equal(file, before, strlen(before));
+    remove_directory("full");
+}
+
 static void foreign_records_are_refused(void **state) {
     (void)state;
     remove_directory("foreign");
@@ -446,6 +468,7 @@ int main(void) {
         cmocka_unit_test(malformed_flags_are_refused),
         cmocka_unit_test(every_call_is_a_record),
         cmocka_unit_test(a_run_goes_on_where_it_was_cut_off),
+        cmocka_unit_test(a_full_disk_is_told),
         cmocka_unit_test(foreign_records_are_refused),
         cmocka_unit_test(records_are_no_stream),
         cmocka_unit_test(tables_have_the_papers_form),

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/protocol.h"
@@ -131,6 +133,7 @@ static void foreign_lines_are_refused(void **state) {
         CHECK(dct_calls_open(&file, PATH, &err));
         if (dct_calls_load(&file, &arena, &calls, &n, &err) != DCT_BAD_FILE) fail_msg("'%s' was taken", lines[i]);
         assert_int_equal(err.offset, strlen(HEADING) + strlen("1,none,planned,0,1,40,4,1.5,1,1\n"));
+        assert_non_null(strstr(err.message, "test_protocol_calls.csv: this is no record"));
         dct_calls_close(&file);
         dct_arena_deinit(&arena);
     }
@@ -176,12 +179,65 @@ static void series_keep_what_changes(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* Fills a file up to its limit with calls or series, and says how many are in it whole. */
+static uint32_t fill(bool is_series, rlim_t limit) {
+    static dct_rss_sample series[200]; /* more than is written at once */
+    dct_calls_file file;
+    struct rlimit was;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 200; i++) series[i] = (dct_rss_sample){i, i};
+    unlink(PATH);
+    if (is_series) CHECK(dct_rss_open(&file, PATH, &err));
+    else CHECK(dct_calls_open(&file, PATH, &err));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){limit, was.rlim_max}), 0);
+    dct_status status;
+    while ((status = is_series ? dct_rss_append(&file, &samples[0], series, 200, &err)
+                               : dct_calls_append(&file, &samples[0], &err)) == DCT_OK) n++;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(status, DCT_SYSTEM);
+    dct_calls_close(&file);
+    return n;
+}
+
+/* A full disk: the file and the call are named, and what was there before stays, whole. */
+static void what_cannot_be_written_is_named(void **state) {
+    (void)state;
+    static char text[65536];
+    dct_calls_file file;
+    dct_arena arena;
+    dct_call *calls;
+    dct_rss_record *records;
+    uint32_t n;
+    signal(SIGXFSZ, SIG_IGN);
+    dct_arena_init(&arena, 0);
+    uint32_t wanted = fill(false, 1000);
+    assert_true(wanted > 5);
+    assert_non_null(strstr(err.message, "test_protocol_calls.csv: the call of run 1, stress none, planned, prompt 0, repetition 1 "
+                                        "cannot be written: File too large"));
+    size_t n_text = read_file(text, sizeof text);
+    assert_int_equal(text[n_text - 1], '\n');
+    CHECK(dct_calls_open(&file, PATH, &err));
+    CHECK(dct_calls_load(&file, &arena, &calls, &n, &err));
+    assert_int_equal(n, wanted);
+    dct_calls_close(&file);
+    wanted = fill(true, 28500); /* of the fifth series a part would fit */
+    assert_int_equal(wanted, 4);
+    assert_non_null(strstr(err.message, "test_protocol_calls.csv: memory during the call of run 1, stress none, planned, "));
+    CHECK(dct_rss_open(&file, PATH, &err));
+    CHECK(dct_rss_load(&file, &arena, &records, &n, &err));
+    assert_int_equal(n, 200 * wanted);
+    dct_calls_close(&file);
+    dct_arena_deinit(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_read_back),
         cmocka_unit_test(every_cut_leaves_whole_lines),
         cmocka_unit_test(foreign_lines_are_refused),
         cmocka_unit_test(series_keep_what_changes),
+        cmocka_unit_test(what_cannot_be_written_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
