@@ -194,7 +194,8 @@ bool cli_read_line(const cli_line *line, uint64_t *n);
 void cli_drop_newline(const char *text, size_t *n);
 
 /* What a verb reads ("-": standard input) and what it writes; each list ends with NULL, and cli_add_path leaves out what is NULL.
- * The check refuses an output that is an input, or another output, whatever the names: DCT_USAGE, after saying so. */
+ * The check refuses an output that is an input, or another output, whatever the names (DCT_USAGE), and one that cannot be
+ * written, after saying so. */
 enum { CLI_MAX_PATHS = 4 };
 typedef struct cli_paths {
     const char *in[CLI_MAX_PATHS + 1], *out[CLI_MAX_PATHS + 1];

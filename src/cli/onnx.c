@@ -6,7 +6,8 @@ int cli_plan_onnx(const cli_options *o, const char *path) {
     if (!cli_check_form(o, CLI_PLAN_ONNX)) return DCT_USAGE;
     cli_paths paths = {{path}, {NULL}};
     cli_add_path(paths.out, o->svg);
-    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
+    int code = cli_check_outputs(&paths);
+    if (code != 0) return code;
     const dct_onnx_params params = {.path = path,
                                     .dims = o->dims.text,
                                     .inputs = o->inputs.text,

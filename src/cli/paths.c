@@ -1,5 +1,6 @@
-/* Outputs that must not destroy inputs: every verb that writes names here what it reads and what it writes, before it opens
- * anything. Files are told by device and number, so links and other spellings of a name hide nothing.
+/* Outputs that must not destroy inputs, and that can be written: every verb that writes names here what it reads and what it
+ * writes, before it opens anything or works for long. Files are told by device and number, so links and other spellings of a name
+ * hide nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,19 @@ static int check_against(const char *in_path, const char *out_path, const place 
     return cli_usage("%.400s would be written over %.400s, which is read", out_path, in_path);
 }
 
+/* Whether each could be begun, which leaves nothing behind. Devices and pipes would notice, and are not asked. */
+static int try_outputs(const cli_paths *paths) {
+    dct_out out;
+    dct_err err;
+    for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
+        place at;
+        if (find_place(paths->out[i], false, &at) && at.is_shared) continue;
+        if (dct_out_open(&out, paths->out[i], &err) != DCT_OK) return cli_fail_err(&err);
+        dct_out_discard(&out);
+    }
+    return 0;
+}
+
 int cli_check_outputs(const cli_paths *paths) {
     place written[CLI_MAX_PATHS];
     for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
@@ -86,7 +100,7 @@ int cli_check_outputs(const cli_paths *paths) {
             if (code != 0) return code;
         }
     }
-    return 0;
+    return try_outputs(paths);
 }
 
 void cli_add_path(const char **list, const char *path) {

@@ -49,13 +49,13 @@ int cli_plan(const cli_options *o) {
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
     cli_add_path(paths.out, o->html);
-    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
+    int code = cli_check_outputs(&paths);
+    if (code != 0) return code;
     if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o)) return DCT_USAGE;
     dctms_error err;
     dctms_model *model;
     dctms_plan *plan;
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
-    int code;
     if (dctms_plan_compile(model, &params, &plan, &err) != DCTMS_OK) {
         code = cli_fail(&err);
         goto close_model;

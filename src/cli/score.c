@@ -305,7 +305,8 @@ int cli_score(const cli_options *o) {
     cli_add_path(paths.in, o->prompt_file);
     cli_add_path(paths.in, o->ids_file);
     cli_add_path(paths.in, o->kl_base);
-    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
+    int code = cli_check_outputs(&paths);
+    if (code != 0) return code;
     cli_modes modes;
     if (!cli_parse_modes(o, &modes)) return DCT_USAGE;
     dctms_error err;
@@ -314,7 +315,7 @@ int cli_score(const cli_options *o) {
     id_list ids = {0};
     scorer s = {.base = {.fd = -1}};
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
-    int code = read_ids(o, model, &ids);
+    code = read_ids(o, model, &ids);
     if (code == 0) code = open_session(o, &modes, model, &ids, &s, &info);
     if (code == 0) code = run_sealed(&s, o, &modes, info.ubatch);
     if (s.saves) dct_out_discard(&s.save);

@@ -48,7 +48,8 @@ int cli_pack(const cli_options *o) {
     cli_paths paths = {{o->args[0]}, {NULL}};
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
-    if (cli_check_outputs(&paths) != 0) return DCT_USAGE;
+    int code = cli_check_outputs(&paths);
+    if (code != 0) return code;
     dct_packfile_params params = {.path = o->args[0],
                                   .output = o->output,
                                   .svg = o->svg,
@@ -69,7 +70,8 @@ int cli_pack(const cli_options *o) {
 int cli_synth(const cli_options *o) {
     if (o->n_args != 1 || o->output == NULL)
         return cli_usage("usage: dctms synth NAME --type T -o F   (NAME: %s)", dct_synth_names());
-    if (cli_check_outputs(&(cli_paths){{NULL}, {o->output}}) != 0) return DCT_USAGE;
+    int code = cli_check_outputs(&(cli_paths){{NULL}, {o->output}});
+    if (code != 0) return code;
     dct_synth_params params = {.name = o->args[0],
                                .type = o->type != NULL ? o->type : "Q4_0",
                                .path = o->output,

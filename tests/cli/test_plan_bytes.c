@@ -110,6 +110,40 @@ static void what_makes_no_sense_is_refused(void **state) {
     refused("calibrate -t 65", 1, "1 to 64 can be measured");
 }
 
+/* An output that cannot be written is told before anything is measured or worked out, and printed. */
+static void an_output_is_tried_first(void **state) {
+    (void)state;
+    static const char *const lines[] = {"calibrate -t 1 -o $Wprofile/x", "plan $M -c 64 --svg $Wprofile/x", "pack $Wnone.csv --output $Wprofile/x"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        child c = start(lines[i]);
+        expect_code(&c, lines[i], 5);
+        if (c.n[0] != 0 || strstr(c.text[1], "cannot write ") == NULL) fail_msg("dctms %s: %s%s", lines[i], c.text[0], c.text[1]);
+        drop(&c);
+    }
+}
+
+/* A second measurement that cannot be written whole leaves the first, and nothing beside it. */
+static void keeps_what_was_measured(void) {
+    size_t n, n_now;
+    char *bytes = read_whole(WORK "measured", &n);
+    limit.resource = RLIMIT_FSIZE;
+    limit.value = 16;
+    child c = start("calibrate -t 1 -o $Wmeasured");
+    limit.value = 0;
+    expect_code(&c, "calibrate", 5);
+    assert_non_null(strstr(c.text[1], "cannot write "));
+    drop(&c);
+    char *now = read_whole(WORK "measured", &n_now);
+    assert_int_equal(n, n_now);
+    assert_memory_equal(bytes, now, n);
+    free(bytes);
+    free(now);
+    glob_t left;
+    assert_int_equal(glob(WORK "measured*", 0, NULL, &left), 0);
+    assert_int_equal(left.gl_pathc, 1);
+    globfree(&left);
+}
+
 /* What calibrate writes is what it prints and what plan reads. */
 static void calibrate_writes_a_profile(void **state) {
     (void)state;
@@ -124,6 +158,7 @@ static void calibrate_writes_a_profile(void **state) {
     free(bytes);
     bytes = plan_bytes("--cost-profile $Wmeasured", &n);
     free(bytes);
+    keeps_what_was_measured();
 }
 
 int main(void) {
@@ -131,6 +166,7 @@ int main(void) {
         cmocka_unit_test(the_same_plan_everywhere),
         cmocka_unit_test(a_profile_is_taken),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(an_output_is_tried_first),
         cmocka_unit_test(calibrate_writes_a_profile),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
