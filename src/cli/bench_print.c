@@ -59,6 +59,13 @@ static void name_test(const bench_result *r, char *name, size_t size) {
     if (r->setup->depth > 0) snprintf(name + n, size - (size_t)n, " @ d%u", r->setup->depth);
 }
 
+/* The chunk as it was asked for, by which whoever asked finds his row: a shorter prompt is one smaller chunk, and llama-bench too
+ * says what was asked. Where a budget left less than the prompt, that is the chunk. */
+static uint32_t chunk_of(const bench_result *r) {
+    bool is_whole = r->plan->ubatch == r->plan->n_input;
+    return is_whole && r->setup->ubatch != 0 ? r->setup->ubatch : r->plan->ubatch;
+}
+
 static void fill_peer_fields(fields *f, const bench_sheet *sheet, const bench_result *r, const char *label) {
     add_text(f, "build_commit", dctms_version());
     add_text(f, "cpu_info", sheet->cpu_name);
@@ -67,8 +74,8 @@ static void fill_peer_fields(fields *f, const bench_sheet *sheet, const bench_re
     add_text(f, "model_type", label);
     add_count(f, "model_size", r->model->tensor_bytes);
     add_count(f, "model_n_params", r->model->n_params);
-    add_count(f, "n_batch", r->plan->ubatch); /* a batch is a chunk */
-    add_count(f, "n_ubatch", r->plan->ubatch);
+    add_count(f, "n_batch", chunk_of(r)); /* a batch is a chunk */
+    add_count(f, "n_ubatch", chunk_of(r));
     add_count(f, "n_threads", r->plan->threads);
     add_text(f, "type_k", cli_cache_type(r->setup->type_k));
     add_text(f, "type_v", cli_cache_type(r->setup->type_v));

@@ -142,6 +142,29 @@ static void ranges_repeats_and_models(void **state) {
     json_decref(root);
 }
 
+/* Two chunks that are longer than the prompt do the same work in the same memory, and each has the row that was asked for. A budget
+ * that leaves less is told. */
+static void a_row_has_the_chunk_that_was_asked_for(void **state) {
+    (void)state;
+    json_t *root = json_of("bench '" MODEL "' -p 64 -n 0 -ub 4,128,256 -r 1 --no-roofline --no-warmup -o json");
+    static const json_int_t chunks[] = {4, 128, 256};
+    assert_int_equal(json_array_size(root), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(int_of(row_of(root, i), "n_ubatch"), chunks[i]);
+        assert_int_equal(int_of(row_of(root, i), "n_batch"), chunks[i]);
+    }
+    json_int_t least = int_of(row_of(root, 0), "m_max_bytes");
+    assert_int_equal(int_of(row_of(root, 1), "m_max_bytes"), int_of(row_of(root, 2), "m_max_bytes"));
+    assert_true(least < int_of(row_of(root, 1), "m_max_bytes"));
+    json_decref(root);
+    char line[512];
+    snprintf(line, sizeof line, "bench '" MODEL "' -p 64 -n 0 -ub 128 --memory-budget %lld -r 1 --no-roofline --no-warmup -o json",
+             (long long)least);
+    root = json_of(line);
+    assert_in_range(int_of(row_of(root, 0), "n_ubatch"), 4, 32);
+    json_decref(root);
+}
+
 /* A flag takes the place of its variable; alone, the variable counts. */
 static void variables_come_second(void **state) {
     (void)state;
@@ -325,6 +348,7 @@ int main(void) {
         cmocka_unit_test(malformed_flags_are_refused),
         cmocka_unit_test(lists_are_multiplied_out),
         cmocka_unit_test(ranges_repeats_and_models),
+        cmocka_unit_test(a_row_has_the_chunk_that_was_asked_for),
         cmocka_unit_test(variables_come_second),
         cmocka_unit_test(json_has_the_fields),
         cmocka_unit_test(jsonl_is_an_object_a_line),
