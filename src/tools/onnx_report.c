@@ -199,7 +199,7 @@ void dct_onnx_put_json(const dct_onnx_report *r, const dct_text *t) {
     dct_text_put(t, ", \"producer\": ");
     put_string(t, m->g->producer);
     dct_text_put(t, ", \"opset\": %" PRId64 ", \"nodes\": %" PRIu32 "}", m->g->opset, m->g->n_nodes);
-    dct_text_put(t, ",\n \"envelope\": {\"m_max_bytes\": %" PRIu64, r->m_max_bytes);
+    dct_text_put(t, ",\n \"envelope\": {\"m_max_bytes\": %" PRIu64 ", \"includes_executor\": false", r->m_max_bytes);
     for (int region = DCT_ONNX_WEIGHTS; region < DCT_ONNX_REGIONS; region++)
         dct_text_put(t, ", \"%s_bytes\": %" PRIu64, dct_onnx_region_name((dct_onnx_region)region), m->region_bytes[region]);
     dct_text_put(t,

@@ -387,6 +387,7 @@ static void the_json_adds_up(void **state) {
     static const char *const terms[] = {"weights_bytes", "constants_bytes", "persistent_bytes", "intermediate_bytes"};
     for (size_t i = 0; i < 4; i++) sum += json_integer_value(json_object_get(envelope, terms[i]));
     assert_int_equal(json_integer_value(json_object_get(envelope, "m_max_bytes")), sum);
+    assert_true(json_is_false(json_object_get(envelope, "includes_executor")));
     assert_int_equal(sum, 2 * 256 + 256); /* x and y, and a, over which b is written */
     assert_int_equal(json_array_size(json_object_get(root, "steps")), 3);
     assert_int_equal(json_array_size(json_object_get(root, "values")), 4);
