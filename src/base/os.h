@@ -91,6 +91,10 @@ void dct_out_abandon(void);
 /* The three in one. */
 dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;
 
+/* A file without a name, in TMPDIR or else /tmp: it begins with these bytes, may be read and appended to, and is gone when it is
+ * closed. */
+dct_status dct_file_make_unnamed(dct_file *file, const void *bytes, uint64_t n, dct_err *err) DCT_MUST_CHECK;
+
 /* --- time, processor, counters ------------------------------------------------------------------------------------ */
 
 uint64_t dct_os_now_ns(void); /* monotonic */

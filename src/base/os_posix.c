@@ -210,6 +210,22 @@ dct_status dct_file_write_whole(const char *path, const void *bytes, uint64_t n,
     return status;
 }
 
+dct_status dct_file_make_unnamed(dct_file *file, const void *bytes, uint64_t n, dct_err *err) {
+    const char *directory = getenv("TMPDIR");
+    if (directory == NULL || *directory == '\0') directory = "/tmp";
+    dct_out out;
+    *file = (dct_file){.fd = -1};
+    if (snprintf(out.final_path, sizeof out.final_path, "%s/dctms-XXXXXX", directory) >= (int)sizeof out.final_path)
+        return dct_fail(err, DCT_USAGE, "TMPDIR is too long: %.80s...", directory);
+    out.fd = mkostemp(out.final_path, O_APPEND | O_CLOEXEC);
+    if (out.fd < 0) return fail_write(out.final_path, err);
+    unlink(out.final_path);
+    *file = (dct_file){.fd = out.fd, .bytes = n};
+    dct_status status = dct_out_write(&out, bytes, n, err);
+    if (status != DCT_OK) dct_file_close(file);
+    return status;
+}
+
 uint64_t dct_os_now_ns(void) {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/safe_text.h"
+#include "base/os.h"
 #include "tools/protocol.h"
 
 static const char calls_heading[] =
@@ -106,21 +106,20 @@ static dct_status cut_torn_line(int fd, dct_err *err) {
     return keep == bytes || ftruncate(fd, (off_t)keep) == 0 ? DCT_OK : fail_errno("a torn record cannot be removed", err);
 }
 
-static int open_unnamed(void) {
-    const char *directory = getenv("TMPDIR");
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/dctms-XXXXXX", directory != NULL && *directory != '\0' ? directory : "/tmp");
-    if (n < 0 || (size_t)n >= sizeof path) return -1;
-    int fd = mkostemp(path, O_APPEND | O_CLOEXEC);
-    if (fd >= 0) unlink(path);
-    return fd;
+static dct_status open_fd(dct_calls_file *file, const char *path, dct_err *err) {
+    dct_file unnamed;
+    if (path == NULL) {
+        dct_status status = dct_file_make_unnamed(&unnamed, NULL, 0, err);
+        *file = (dct_calls_file){unnamed.fd, {"a temporary file"}};
+        return status;
+    }
+    *file = (dct_calls_file){open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666), dct_show_path(path)};
+    return file->fd >= 0 ? DCT_OK : fail_errno(file->name.text, err);
 }
 
 static dct_status open_file(dct_calls_file *file, const char *path, const char *heading, dct_err *err) {
-    file->name = dct_show_path(path != NULL ? path : "a temporary file");
-    file->fd = path != NULL ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : open_unnamed();
-    if (file->fd < 0) return fail_errno(file->name.text, err);
-    dct_status status = DCT_OK;
+    dct_status status = open_fd(file, path, err);
+    if (status != DCT_OK) return status;
     if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) status = dct_fail(err, DCT_SYSTEM, "another process is writing it");
     if (status == DCT_OK) status = take_heading(file->fd, heading, err); /* before anything is cut: it may not be ours */
     if (status == DCT_OK) status = cut_torn_line(file->fd, err);
