@@ -212,7 +212,7 @@ static const struct {
     {"protocol", "[MODEL]", "the paper's experiment: planned against dynamic allocation", V_PROTOCOL},
     {"inspect", "[MODEL]", "what a model file holds", V_INSPECT},
     {"tokenize", "[MODEL]", "ids of a text", V_TOKENIZE},
-    {"score", "[MODEL] -f TEXT", "perplexity of a text; KL divergence from saved logits", V_SCORE},
+    {"score", "[MODEL] -f TEXT", "perplexity of a text, in windows with -c N; KL divergence from saved logits", V_SCORE},
     {"pack", "F.csv", "the packer alone, on the public problem format", V_PACK},
     {"synth", "NAME --type T -o F", "write a model of a known shape with random weights", V_SYNTH},
     {"calibrate", "", "measure this machine's bandwidth and rate into a cost profile", V_CALIBRATE},

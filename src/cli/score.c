@@ -3,6 +3,9 @@
  * The text is tokenized before anything is planned, for its length may be the bound; what stays of it, its ids, lies in planned
  * memory like all else: in the session's room for a conversation. Rows of saved logits pass through a piece of fixed size.
  *
+ * A text that is longer than the context is taken in windows that are as long as that, and of each the second half is scored, as
+ * llama.cpp's perplexity does it: what is scored has half a context before it. Its ids wait in a file.
+ *
  * A file of saved logits: "DCTLOGIT", u32 rows, u32 vocabulary, then f32 rows, little-endian; row i follows token i of the text.
  */
 #include <math.h>
@@ -17,8 +20,15 @@ static const char magic[8] = "DCTLOGIT";
 
 typedef struct scorer {
     dctms_session *session;
-    const dctms_token *ids;
+    dctms_token *ids;   /* of the text, or of a window of it */
     uint32_t n, n_vocab;
+    uint32_t n_rows;    /* ids that are evaluated: of a window all but the last, which is only predicted */
+    uint32_t first;     /* the row that is scored first; 0 but in windows */
+    uint32_t n_windows; /* 0: the text is there whole */
+    bool has_begin;     /* each window begins with the token that all texts begin with */
+    dctms_token begin;
+    dct_file all_ids;   /* fd -1: none */
+    size_t n_all, n_done; /* ids */
     bool saves;         /* logits to a file, which is not done */
     dct_out save;
     dct_file base;      /* saved logits to compare with; fd -1: none */
@@ -160,24 +170,44 @@ static int open_files(scorer *s, const cli_options *o) {
     return code == 0 && o->save_logits != NULL ? begin_save(s, o->save_logits) : code;
 }
 
-static int score_text(scorer *s, uint32_t chunk) {
+static int score_ids(scorer *s, uint32_t chunk) {
     dctms_error err;
     dct_err io;
-    for (uint32_t at = 0; at < s->n; at += chunk) {
-        uint32_t rows = s->n - at < chunk ? s->n - at : chunk;
+    for (uint32_t at = 0; at < s->n_rows; at += chunk) {
+        uint32_t rows = s->n_rows - at < chunk ? s->n_rows - at : chunk;
         if (dctms_session_eval(s->session, s->ids + at, rows, &err) != DCTMS_OK) return cli_fail(&err);
         for (uint32_t r = 0; r < rows; r++) {
-            if (take_row(s, at + r, dctms_session_logits_row(s->session, r), &io) == DCT_OK) continue;
+            if (at + r < s->first || take_row(s, at + r, dctms_session_logits_row(s->session, r), &io) == DCT_OK) continue;
             return io.code == DCT_BAD_FILE ? cli_fail_file(s->base_path, &io) : cli_fail_err(&io);
         }
-        cli_progress((void *)(uintptr_t) "scoring", at + rows, s->n);
+        s->n_done += rows;
+        cli_progress((void *)(uintptr_t) "scoring", s->n_done, s->n_all);
+    }
+    return 0;
+}
+
+/* What is left over at the end, less than a window, is not scored. */
+static int score_windows(scorer *s, uint32_t chunk) {
+    const uint64_t bytes = s->n * sizeof *s->ids;
+    for (uint32_t i = 0; i < s->n_windows; i++) {
+        dct_err io;
+        dctms_error err;
+        if (dct_file_read_at(&s->all_ids, i * bytes, s->ids, bytes, &io) != DCT_OK) return cli_fail_err(&io);
+        if (s->has_begin) s->ids[0] = s->begin;
+        if (dctms_session_rewind(s->session, 0, &err) != DCTMS_OK) return cli_fail(&err);
+        int code = score_ids(s, chunk);
+        if (code != 0) return code;
     }
     return 0;
 }
 
 static void print_scores(const scorer *s) {
-    cli_print("tokens %u, mean nll %.6f, perplexity %.4f\n", s->n, s->nll / (double)s->n_scored,
-              exp(s->nll / (double)s->n_scored));
+    cli_print("tokens %zu, ", s->n_all);
+    if (s->n_windows > 0) {
+        cli_print("%u windows of %u, the second half of each scored: %llu tokens, ", s->n_windows, s->n,
+                  (unsigned long long)s->n_scored);
+    }
+    cli_print("mean nll %.6f, perplexity %.4f\n", s->nll / (double)s->n_scored, exp(s->nll / (double)s->n_scored));
     if (s->n_kl > 0) {
         cli_print("KL divergence mean %.8f, max %.8f; same top token %llu of %llu\n", s->kl / (double)s->n_kl, s->kl_max,
                   (unsigned long long)s->n_same_top, (unsigned long long)s->n_kl);
@@ -206,6 +236,11 @@ typedef struct id_list {
     dctms_token *at;
     size_t n, map_bytes;
 } id_list;
+
+static void drop_ids(id_list *ids) {
+    dct_os_unmap(ids->at, ids->map_bytes);
+    ids->at = NULL;
+}
 
 static int tokenize(const dctms_model *model, const char *text, size_t n_text, id_list *ids) {
     dctms_error err;
@@ -250,33 +285,54 @@ static bool score_params(const cli_options *o, size_t n_ids, dctms_plan_params *
     return true;
 }
 
-/* Plans for the text and opens a session, with the ids in its memory and nowhere else. */
+/* For a text that is longer than the context: its ids go into a file. */
+static int begin_windows(const cli_options *o, const dctms_plan_info *info, const id_list *ids, scorer *s) {
+    dct_err err;
+    if (o->save_logits != NULL || o->kl_base != NULL || info->n_input < 3) {
+        dct_fail(&err, DCT_BOUND, "the text has %zu tokens, the bound is %u%s; without -c the context is as long as the text",
+                 ids->n, info->n_input, info->n_input < 3 ? "" : ", and logits are of a text that fits");
+        return cli_fail_err(&err);
+    }
+    s->n = info->n_input + 1;
+    s->n_rows = info->n_input;
+    s->first = s->n / 2;
+    s->n_windows = (uint32_t)(ids->n / s->n);
+    return dct_file_make_unnamed(&s->all_ids, ids->at, ids->n * sizeof *ids->at, &err) == DCT_OK ? 0 : cli_fail_err(&err);
+}
+
+/* Each window has the beginning that the text has. */
+static int find_begin(scorer *s, dctms_token first) {
+    dctms_error err;
+    size_t n;
+    if (dctms_tokenize(dctms_session_tokenizer(s->session), "", 0, true, false, &s->begin, 1, &n, &err) != DCTMS_OK)
+        return cli_fail(&err);
+    s->has_begin = n > 0 && s->begin == first;
+    return 0;
+}
+
+/* Plans for the text and opens a session, with the ids in its memory or in a file, and nowhere else. */
 static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, id_list *ids, scorer *s,
                         dctms_plan_info *info) {
     dctms_error err;
-    dct_err io;
     dctms_plan_params params;
     dctms_plan *plan;
     if (!score_params(o, ids->n, &params)) return DCT_USAGE;
     if (dctms_plan_compile(model, &params, &plan, &err) != DCTMS_OK) return cli_fail(&err);
     dctms_plan_get_info(plan, info);
-    int code = 0;
-    if (ids->n > info->n_input) {
-        dct_fail(&io, DCT_BOUND, "the text has %zu tokens, the bound is %u; without -c the context is as long as the text",
-                 ids->n, info->n_input);
-        code = cli_fail_err(&io);
-    } else {
-        cli_warn_context(model, plan, o);
-        if (dctms_session_open(model, plan, &modes->session, &s->session, &err) != DCTMS_OK) code = cli_fail(&err);
-    }
+    s->n = s->n_rows = (uint32_t)ids->n;
+    s->n_all = ids->n;
+    const dctms_token first = ids->at[0];
+    int code = ids->n > info->n_input ? begin_windows(o, info, ids, s) : 0;
+    if (s->n_windows > 0) drop_ids(ids);
+    if (code == 0) cli_warn_context(model, plan, o);
+    if (code == 0 && dctms_session_open(model, plan, &modes->session, &s->session, &err) != DCTMS_OK) code = cli_fail(&err);
     dctms_plan_free(plan);
     if (code != 0) return code;
-    dctms_conversation room = dctms_session_conversation(s->session);
-    s->n = (uint32_t)ids->n;
     s->n_vocab = dctms_session_n_vocab(s->session);
-    s->ids = memcpy(room.messages, ids->at, ids->n * sizeof *ids->at); /* the list of messages alone has 16 bytes a token */
-    dct_os_unmap(ids->at, ids->map_bytes);
-    ids->at = NULL;
+    s->ids = (dctms_token *)(void *)dctms_session_conversation(s->session).messages; /* which alone has 16 bytes a token */
+    if (s->n_windows > 0) return find_begin(s, first);
+    memcpy(s->ids, ids->at, ids->n * sizeof *ids->at);
+    drop_ids(ids);
     return 0;
 }
 
@@ -289,7 +345,7 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
     if (code != 0) return code;
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(s->session);
-    code = score_text(s, chunk);
+    code = s->n_windows > 0 ? score_windows(s, chunk) : score_ids(s, chunk);
     if (code == 0) code = finish_save(s);
     calls = cli_heap_calls() - calls;
     dctms_session_memory(s->session, &memory);
@@ -313,15 +369,16 @@ int cli_score(const cli_options *o) {
     dctms_model *model;
     dctms_plan_info info;
     id_list ids = {0};
-    scorer s = {.base = {.fd = -1}};
+    scorer s = {.base = {.fd = -1}, .all_ids = {.fd = -1}};
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
     code = read_ids(o, model, &ids);
     if (code == 0) code = open_session(o, &modes, model, &ids, &s, &info);
     if (code == 0) code = run_sealed(&s, o, &modes, info.ubatch);
     if (s.saves) dct_out_discard(&s.save);
     dct_file_close(&s.base);
+    dct_file_close(&s.all_ids);
     dctms_session_free(s.session);
-    dct_os_unmap(ids.at, ids.map_bytes);
+    drop_ids(&ids);
     dctms_model_free(model);
     return code;
 }

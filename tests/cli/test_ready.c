@@ -50,6 +50,7 @@ static void nothing_is_obtained_after_ready(void **state) {
     check_run_line("run $Wplain.gguf -c 256 -n 24 -p hello", "");
     check_run_line("run $M $Wplain.gguf --exclusive --ctx-steps 8:4,16:4,256:2 -n 64 --ignore-eos --temp 0 -p hello", "");
     check_run_line("score $M -f $Wfew.txt --save-logits $Wlogits", "");
+    check_run_line("score $M -f $Wlong.txt -c 512", "");
     check_run_line("score $M -f $Wfew.txt --kl $Wlogits --seal kill", "");
 }
 

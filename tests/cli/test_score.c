@@ -1,0 +1,141 @@
+/* score in windows: a text that is longer than the context scores as the second halves of its windows do, each evaluated alone. */
+#define WORK DCT_BINARY_DIR "/test_score."
+
+#include "cli/command_support.h"
+
+#include <math.h>
+
+enum { WINDOW = 1024, MAX_IDS = 8192, HEAD = 16 };
+
+/* with.gguf begins a text with a token of its own. */
+static int make_files(void **state) {
+    (void)state;
+    static const char key[] = "tokenizer.ggml.add_bos_token";
+    begin_files();
+    make_texts();
+    size_t n;
+    char *bytes = read_whole(MODEL, &n), *at = memmem(bytes, n, key, strlen(key));
+    assert_non_null(at);
+    at[strlen(key) + 4] = 1; /* behind the type */
+    write_whole("with.gguf", bytes, n);
+    free(bytes);
+    return 0;
+}
+
+/* Prints what a line prints; the caller's to free. */
+static char *said(const char *line) {
+    child c = start(line);
+    expect_code(&c, line, 0);
+    char *text = strdup(c.text[0]);
+    drop(&c);
+    return text;
+}
+
+static uint32_t read_ids(const char *model, uint32_t *ids) {
+    char line[256];
+    uint32_t n = 0;
+    snprintf(line, sizeof line, "tokenize %s -f $Wlong.txt --ids --special", model);
+    char *text = said(line);
+    for (char *word = strtok(text, " \n"); word != NULL; word = strtok(NULL, " \n")) {
+        assert_true(n < MAX_IDS);
+        ids[n++] = (uint32_t)strtoul(word, NULL, 10);
+    }
+    free(text);
+    return n;
+}
+
+static void write_ids(const uint32_t *ids, uint32_t n) {
+    static char text[MAX_IDS * 8];
+    size_t used = 0;
+    for (uint32_t i = 0; i < n; i++) used += (size_t)snprintf(text + used, sizeof text - used, "%u ", ids[i]);
+    write_whole("ids", text, used);
+}
+
+/* The second half of a window by itself, from its logits. */
+static double second_half(const char *model, const uint32_t *ids) {
+    char line[256];
+    size_t n_bytes;
+    uint32_t head[4];
+    double sum = 0;
+    write_ids(ids, WINDOW);
+    snprintf(line, sizeof line, "score %s --ids-file $Wids --save-logits $Wlogits", model);
+    free(said(line));
+    char *bytes = read_whole(WORK "logits", &n_bytes);
+    memcpy(head, bytes, sizeof head);
+    assert_int_equal(head[2], WINDOW);
+    float *row = malloc(head[3] * sizeof *row);
+    for (uint32_t i = WINDOW / 2; i + 1 < WINDOW; i++) {
+        double all = 0;
+        memcpy(row, bytes + HEAD + (size_t)i * head[3] * sizeof *row, head[3] * sizeof *row);
+        for (uint32_t k = 0; k < head[3]; k++) all += exp(row[k] - row[ids[i + 1]]);
+        sum += log(all);
+    }
+    free(row);
+    free(bytes);
+    return sum;
+}
+
+static void check_windows(const char *model, bool has_begin) {
+    static uint32_t ids[MAX_IDS];
+    char line[256], wanted[256];
+    uint32_t n = read_ids(model, ids), n_windows = n / WINDOW, n_scored = n_windows * (WINDOW - WINDOW / 2 - 1), begin = ids[0];
+    double sum = 0;
+    assert_true(n_windows > 1 && n % WINDOW > 0);
+    snprintf(line, sizeof line, "score %s -f $Wlong.txt -c %d", model, WINDOW);
+    char *whole = said(line);
+    write_ids(ids, n);
+    snprintf(line, sizeof line, "score %s --ids-file $Wids -c %d -ub 100", model, WINDOW);
+    char *of_ids = said(line);
+    assert_string_equal(whole, of_ids);
+    for (uint32_t i = 0; i < n_windows; i++) {
+        if (has_begin) ids[i * WINDOW] = begin;
+        sum += second_half(model, ids + i * WINDOW);
+    }
+    snprintf(wanted, sizeof wanted, "tokens %u, %u windows of %d, the second half of each scored: %u tokens, mean nll ", n, n_windows,
+             WINDOW, n_scored);
+    if (strncmp(whole, wanted, strlen(wanted)) != 0) fail_msg("'%s', not '%s'", whole, wanted);
+    double mean = strtod(whole + strlen(wanted), NULL);
+    if (fabs(mean - sum / n_scored) > 1e-5) fail_msg("%f, not %f", mean, sum / n_scored);
+    free(whole);
+    free(of_ids);
+}
+
+static void windows_score_as_their_second_halves(void **state) {
+    (void)state;
+    check_windows("$M", false);
+    check_windows("$Wwith.gguf", true);
+}
+
+/* Logits are kept and compared of whole texts; and a window has a half that can be scored. */
+static void what_windows_cannot_do_is_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {"score $M -f $Wlong.txt -c 64 --save-logits $Wx", "score $M -f $Wlong.txt -c 3"};
+    for (size_t i = 0; i < 2; i++) {
+        child c = start(lines[i]);
+        expect_code(&c, lines[i], 4);
+        if (c.n[0] != 0 || strstr(c.text[1], "without -c the context is as long as the text") == NULL) fail_msg("%s", c.text[1]);
+        drop(&c);
+    }
+    assert_false(is_there("x"));
+    free(said("score $M -f $Wlong.txt -c 4"));
+}
+
+/* The ids wait in a file: one that cannot be made is told before anything is opened. */
+static void a_file_for_the_ids_is_needed(void **state) {
+    (void)state;
+    setenv("TMPDIR", WORK "none", 1);
+    child c = start("score $M -f $Wlong.txt -c 64");
+    unsetenv("TMPDIR");
+    expect_code(&c, "score", 5);
+    if (c.n[0] != 0 || strstr(c.text[1], "dctms: cannot write " WORK "none/dctms-") != c.text[1]) fail_msg("%s", c.text[1]);
+    drop(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_score_as_their_second_halves),
+        cmocka_unit_test(what_windows_cannot_do_is_refused),
+        cmocka_unit_test(a_file_for_the_ids_is_needed),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}
