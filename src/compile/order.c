@@ -17,12 +17,12 @@ enum {
 typedef struct orderer {
     dct_graph *g;
     uint32_t threads;
-    dct_order_node *nodes;  /* an op */
-    uint32_t *lists;        /* what they point to */
-    dct_order_value *values;
-    dct_op_id *last_toucher; /* a cache */
-    uint32_t *order;        /* position -> op */
-    uint32_t *last_read;    /* a value: the position of its last reader */
+    dct_order_node *nodes;   /* [n_ops] */
+    uint32_t *lists;         /* [n_ops * MOST_LISTED]: what they point to */
+    dct_order_value *values; /* [n_values] */
+    dct_op_id *last_toucher; /* [n_values], of caches */
+    uint32_t *order;         /* position -> op */
+    uint32_t *last_read;     /* [n_values]: the position of the last reader */
 } orderer;
 
 uint64_t dct_scratch_all(const dct_graph *g, const dct_op *op, uint32_t threads) {
@@ -53,15 +53,14 @@ static bool could_run_in_place(const dct_graph *g, const dct_op *op) {
 
 static bool is_packed(const dct_graph *g, dct_value_id v) { return v != DCT_NONE && g->values[v].kind == DCT_KIND_INTERMEDIATE; }
 
-/* The op that op i must follow because of its input k. A value is read after it is made. A cache is read after the write that the
- * trace puts before it; writers and readers of a cache keep the order of the trace among themselves, which costs no freedom worth
- * having. */
-static dct_op_id op_before(orderer *o, dct_op_id i, uint32_t k) {
+/* Takes note that op i has input k, and returns the op that it must follow because of it. A value is read after it is made. What
+ * touches a cache keeps the order of the trace, which costs no freedom worth having. */
+static dct_op_id note_input(orderer *o, dct_op_id i, uint32_t k) {
     const dct_graph *g = o->g;
     dct_value_id v = g->ops[i].in[k];
     if (g->values[v].kind != DCT_KIND_KV) return g->values[v].producer;
     dct_op_id before = o->last_toucher[v];
-    if (before != DCT_NONE || dct_op_writes_input(g->ops[i].kind, k)) o->last_toucher[v] = i;
+    o->last_toucher[v] = i;
     return before;
 }
 
@@ -76,7 +75,7 @@ static void describe_op(orderer *o, dct_op_id i) {
     for (uint32_t k = 0; k < op->n_in; k++) {
         dct_value_id v = op->in[k];
         if (v == DCT_NONE) continue;
-        dct_op_id before = op_before(o, i, k);
+        dct_op_id before = note_input(o, i, k);
         if (before != DCT_NONE && before != i) after[n.n_after++] = before;
         bool again = false;
         for (uint32_t j = 0; j < n.n_reads; j++) again = again || reads[j] == v;

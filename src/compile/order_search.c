@@ -4,7 +4,7 @@
  *                    └──► d ──┘                     Between two such nodes lies a section, here (c, d, e).
  *
  * What lives where a section begins is the same in every order, so sections are independent: the load is the largest of their
- * peaks. The one of the highest peak is searched first, and none whose peak another is known to have in any case.
+ * peaks. The section of the highest peak is searched first; where it cannot come below another's, that one need not be searched.
  */
 #include "compile/order_search.h"
 
@@ -16,30 +16,11 @@
 
 /* ---- the load of an order ---- */
 
-dct_order_change dct_order_weigh(const dct_order_graph *g, uint32_t node, const bool *dies) {
-    const dct_order_node *n = &g->p.nodes[node];
-    const dct_order_value *values = g->p.values;
-    dct_order_change c = {n->scratch_bytes, n->scratch_bytes};
-    uint32_t given = UINT32_MAX; /* of reads: its bytes are makes[0] from here on */
-    for (uint32_t k = 0; k < n->n_over && given == UINT32_MAX; k++) {
-        if (dies[n->over[k]]) given = n->over[k];
-    }
-    for (uint32_t k = 0; k < n->n_makes; k++) {
-        uint32_t v = n->makes[k];
-        if (k > 0 || given == UINT32_MAX) c.rise += values[v].bytes;
-        if (dct_order_n_readers(g, v) == 0 && !values[v].stays) c.fall += values[v].bytes;
-    }
-    for (uint32_t k = 0; k < n->n_reads; k++) {
-        if (dies[k] && k != given) c.fall += values[n->reads[k]].bytes;
-    }
-    return c;
-}
-
 /* What lives before and at each position of an order. */
 typedef struct course {
     uint64_t *live, *peak;
-    uint32_t *left; /* a value: readers to come */
-    bool *dies;     /* a read of one node */
+    uint32_t *left; /* [n_values]: readers to come */
+    bool *dies;     /* [most_reads] of the node at hand */
 } course;
 
 /* The largest peak. */
@@ -102,8 +83,8 @@ static dct_status list_readers(dct_order_graph *g, dct_arena *arena, dct_err *er
 
 /* ---- sections ---- */
 
-/* ends[i] stays true where every node of a lower number runs before node i in any order: each leads to one that is not above
- * i. */
+/* ends[i] stays true where every lower node runs before node i in any order: step by step upwards, where each lower node has one
+ * that must follow it and is not above i. */
 static void find_after_all(const dct_order_problem *p, uint32_t *first_after, bool *ends) {
     for (uint32_t i = 0; i < p->n_nodes; i++) first_after[i] = UINT32_MAX;
     for (uint32_t i = p->n_nodes; i-- > 0;) {
@@ -116,7 +97,7 @@ static void find_after_all(const dct_order_problem *p, uint32_t *first_after, bo
     }
 }
 
-/* And where every node of a higher number runs after it: each comes after one that is not below i. */
+/* And where every higher node runs after it: where each must follow one that is not below i. */
 static void find_before_all(const dct_order_problem *p, bool *ends) {
     int64_t nearest = p->n_nodes;
     for (uint32_t i = p->n_nodes; i-- > 0;) {
@@ -163,9 +144,9 @@ static dct_status search_sections(const dct_order_graph *g, dct_order_section *s
     for (uint32_t i = 0; i < n && sections[keys[i].index].peak > *load; i++) {
         dct_order_section *s = &sections[keys[i].index];
         bool exact = true;
-        dct_status status = dct_order_sets_search(g, s, *load, order + s->begin, &exact, err);
+        dct_status status = dct_order_sets_search(g, s, *load, arena, order + s->begin, &exact, err);
         if (status != DCT_OK) return status;
-        if (exact) *bound = larger(*bound, s->peak);
+        if (exact && s->peak > *load) *bound = larger(*bound, s->peak); /* else *load was all that was asked for */
         *load = larger(*load, s->peak);
     }
     return DCT_OK;
@@ -177,7 +158,7 @@ dct_status dct_order_search(const dct_order_problem *problem, dct_arena *arena, 
     uint32_t n = problem->n_nodes, n_sections = 0;
     uint64_t load = 0, bound = 0;
     dct_order_section *sections;
-    *out = (dct_order_result){.proven = true};
+    *out = (dct_order_result){.proven = true}; /* of no nodes */
     if (n == 0) return DCT_OK;
     dct_status status = count_bytes(problem, err);
     if (status == DCT_OK) status = list_readers(&g, arena, err);
@@ -189,11 +170,13 @@ dct_status dct_order_search(const dct_order_problem *problem, dct_arena *arena, 
     if (given.live == NULL || given.peak == NULL || given.left == NULL || given.dies == NULL)
         return dct_fail_memory(err, arena, "the course of an order");
     for (uint32_t i = 0; i < n; i++) order[i] = i;
-    out->given_load = follow(&g, order, &given);
+    dct_order_result found = {.given_load = follow(&g, order, &given)};
     status = find_sections(&g, &given, arena, &sections, &n_sections, err);
     if (status == DCT_OK) status = search_sections(&g, sections, n_sections, arena, order, &load, &bound, err);
     if (status != DCT_OK) return status;
-    out->load = follow(&g, order, &given);
-    out->proven = out->load <= bound;
-    return out->load == load ? DCT_OK : dct_fail(err, DCT_BUG, "the load of the order found is misstated");
+    found.load = follow(&g, order, &given);
+    found.proven = found.load == bound;
+    if (found.load != load) return dct_fail(err, DCT_BUG, "the load of the order found is misstated");
+    *out = found;
+    return DCT_OK;
 }

@@ -14,43 +14,43 @@
 
 enum {
     MOST_NODES = 4096,     /* of a section; larger ones stay as they are */
-    MOST_WORDS = 1 << 21,  /* of the sets of two levels */
     MANY_TRIALS = 1 << 19, /* from here on few sets are followed */
     MOST_TRIALS = 1 << 21, /* and here the search ends */
     FEW = 64
 };
-#define NONE UINT32_MAX
 
-/* A set of nodes that have run. */
+/* The last step to a set: this node, after the step numbered `before`. */
+typedef struct step {
+    uint32_t node, before;
+} step;
+
+/* A set of nodes that have run, and the best way to it. */
 typedef struct state {
     uint64_t peak, live, hash;
-    uint32_t path; /* how it was reached: the last of its steps */
+    step step;
 } state;
-
-typedef struct step {
-    uint32_t node, before; /* the step before it, or NONE */
-} step;
 
 /* Sets of as many nodes. Two bit sets a state, `words` each: what has run, and what may run next. */
 typedef struct level {
     state *states;
     uint64_t *bits;
-    uint32_t n;
+    uint32_t n, first_step; /* the step to the first of them; the others follow */
 } level;
 
 typedef struct search {
     const dct_order_graph *g;
     const dct_order_section *section;
-    uint32_t n, words;        /* nodes; 64 of them a word */
-    uint32_t *first_next, *next; /* a node: those that wait for it, as numbers in the section */
-    bool *dies;               /* a read */
-    dct_order_change *changes; /* a node */
+    uint32_t n, words;           /* nodes; 64 of them a word */
+    uint32_t *first_next, *next; /* [n + 1]: where the nodes that wait for one begin in the other, as numbers in the section */
+    bool *dies;                  /* [most_reads] */
+    dct_order_change *changes;   /* [n] */
     level from, to;
-    uint32_t cap, n_slots;    /* states of a level; slots of `table`, a power of two */
-    uint32_t *table;          /* of `to`: state + 1 by hash; 0: free */
+    uint32_t cap, n_slots;       /* states of a level; slots of `table`, a power of two */
+    uint32_t *table;             /* of `to`: state + 1 by hash; 0: free */
     dct_sort_key *keys;
-    step *steps;
-    uint64_t n_steps, cap_steps, trials;
+    step *steps;                 /* of all levels but `to` */
+    uint32_t n_steps;
+    uint64_t trials;
     bool exact;
 } search;
 
@@ -72,6 +72,25 @@ static uint32_t member(const search *s, const uint64_t *set, uint32_t x) {
 static const dct_order_node *node_of(const search *s, uint32_t x) { return &s->g->p.nodes[s->section->begin + x]; }
 
 /* ---- one node more ---- */
+
+dct_order_change dct_order_weigh(const dct_order_graph *g, uint32_t node, const bool *dies) {
+    const dct_order_node *n = &g->p.nodes[node];
+    const dct_order_value *values = g->p.values;
+    dct_order_change c = {n->scratch_bytes, n->scratch_bytes};
+    uint32_t given = UINT32_MAX; /* of reads: its bytes are makes[0] from here on */
+    for (uint32_t k = 0; k < n->n_over && given == UINT32_MAX; k++) {
+        if (dies[n->over[k]]) given = n->over[k];
+    }
+    for (uint32_t k = 0; k < n->n_makes; k++) {
+        uint32_t v = n->makes[k];
+        if (k > 0 || given == UINT32_MAX) c.rise += values[v].bytes;
+        if (dct_order_n_readers(g, v) == 0 && !values[v].stays) c.fall += values[v].bytes;
+    }
+    for (uint32_t k = 0; k < n->n_reads; k++) {
+        if (dies[k] && k != given) c.fall += values[n->reads[k]].bytes;
+    }
+    return c;
+}
 
 /* Whether node x is the last to read v. Readers before the section have run, those behind it have not. */
 static bool is_last_reader(const search *s, const uint64_t *set, uint32_t x, uint32_t v) {
@@ -109,18 +128,6 @@ static uint32_t *slot_of(const search *s, const uint64_t *set, uint64_t hash) {
     return &s->table[at];
 }
 
-static bool add_step(search *s, dct_arena *arena, uint32_t node, uint32_t before) {
-    if (s->n_steps == s->cap_steps) {
-        uint64_t cap = s->cap_steps * 2 + 1024;
-        step *steps = dct_arena_grow(arena, s->steps, s->n_steps, cap, sizeof *steps);
-        if (steps == NULL) return false;
-        s->steps = steps;
-        s->cap_steps = cap;
-    }
-    s->steps[s->n_steps++] = (step){node, before};
-    return true;
-}
-
 /* The lower half by peak, then by what lives, goes on, in the order it was found in. */
 static void thin_out(search *s) {
     level *l = &s->to;
@@ -141,24 +148,28 @@ static void thin_out(search *s) {
     }
 }
 
-/* Takes node x from state i of one level to the next, where the set may have been reached at a higher peak. */
-static bool go(search *s, uint32_t i, uint32_t x, dct_arena *arena) {
+/* From state i of one level by node x to the next, where the set may have been reached at a higher peak. */
+static void extend(search *s, uint32_t i, uint32_t x) {
     const state *from = &s->from.states[i];
     const dct_order_change *c = &s->changes[x];
     state to = {.peak = from->live + c->rise, .live = from->live + c->rise - c->fall,
-                .hash = from->hash ^ dct_hash_mix((uint64_t)x + 1), .path = (uint32_t)s->n_steps};
+                .hash = from->hash ^ dct_hash_mix((uint64_t)x + 1), .step = {x, s->from.first_step + i}};
     if (to.peak < from->peak) to.peak = from->peak;
-    if (to.peak >= s->section->peak) return true; /* no better than the given order */
-    if (s->to.n == s->cap) thin_out(s);
-    uint64_t *set = ran(s, &s->to, s->to.n), *next = ready(s, &s->to, s->to.n);
+    if (to.peak >= s->section->peak) return; /* no better than the given order */
+    uint64_t *set = ran(s, &s->to, s->cap); /* behind the states there is room for one to look for */
     memcpy(set, ran(s, &s->from, i), s->words * sizeof *set);
     put(set, x);
     uint32_t *slot = slot_of(s, set, to.hash);
     if (*slot != 0) {
-        if (s->to.states[*slot - 1].peak <= to.peak) return true;
-        s->to.states[*slot - 1] = to;
-        return add_step(s, arena, x, from->path);
+        if (to.peak < s->to.states[*slot - 1].peak) s->to.states[*slot - 1] = to;
+        return;
     }
+    if (s->to.n == s->cap) {
+        thin_out(s);
+        slot = slot_of(s, set, to.hash);
+    }
+    uint64_t *next = ready(s, &s->to, s->to.n);
+    memcpy(ran(s, &s->to, s->to.n), set, s->words * sizeof *set);
     memcpy(next, ready(s, &s->from, i), s->words * sizeof *next);
     drop(next, x);
     for (uint32_t k = s->first_next[x]; k < s->first_next[x + 1]; k++) {
@@ -166,36 +177,33 @@ static bool go(search *s, uint32_t i, uint32_t x, dct_arena *arena) {
     }
     s->to.states[s->to.n] = to;
     *slot = ++s->to.n;
-    return add_step(s, arena, x, from->path);
 }
 
-static bool go_on(search *s, uint32_t i, dct_arena *arena) {
+static void expand(search *s, uint32_t i) {
     const state *from = &s->from.states[i];
     const uint64_t *next = ready(s, &s->from, i);
     for (uint32_t x = member(s, next, 0); x < s->n; x = member(s, next, x + 1)) {
         s->changes[x] = change_by(s, ran(s, &s->from, i), x);
         const dct_order_change *c = &s->changes[x];
-        if (c->rise <= c->fall && from->live + c->rise <= from->peak) return go(s, i, x, arena);
+        if (c->rise <= c->fall && from->live + c->rise <= from->peak) {
+            extend(s, i, x);
+            return;
+        }
     }
-    for (uint32_t x = member(s, next, 0); x < s->n; x = member(s, next, x + 1)) {
-        if (!go(s, i, x, arena)) return false;
-    }
-    return true;
+    for (uint32_t x = member(s, next, 0); x < s->n; x = member(s, next, x + 1)) extend(s, i, x);
 }
 
 /* ---- all of them ---- */
 
 static uint32_t most_states(const search *s) {
-    uint32_t width = s->g->p.width != 0 ? s->g->p.width : DCT_ORDER_WIDTH;
-    uint32_t cap = MOST_WORDS / (4 * s->words);
-    if (cap > width) cap = width;
+    uint32_t cap = s->g->p.width != 0 ? s->g->p.width : DCT_ORDER_WIDTH;
     if (s->n < 31 && cap > UINT32_C(1) << s->n) cap = UINT32_C(1) << s->n;
     return cap < 2 ? 2 : cap;
 }
 
 static bool make_level(const search *s, level *l, dct_arena *arena) {
     l->states = dct_arena_array(arena, s->cap, sizeof *l->states);
-    l->bits = dct_arena_array(arena, (uint64_t)s->cap + 1, 2 * s->words * sizeof *l->bits); /* one to look for */
+    l->bits = dct_arena_array(arena, (uint64_t)s->cap + 1, 2 * s->words * sizeof *l->bits);
     return l->states != NULL && l->bits != NULL;
 }
 
@@ -215,9 +223,8 @@ static bool prepare(search *s, dct_arena *arena) {
            s->keys != NULL && make_level(s, &s->from, arena) && make_level(s, &s->to, arena);
 }
 
-/* The empty set, and what may follow it. */
-static void begin(search *s, uint64_t floor) {
-    uint32_t *at = s->first_next + 1;
+static void list_next(search *s) {
+    uint32_t *at = s->first_next + 1; /* in the end, where those of the node behind begin */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t x = 0; x < s->n; x++) {
             const dct_order_node *node = node_of(s, x);
@@ -230,8 +237,11 @@ static void begin(search *s, uint64_t floor) {
         }
         for (uint32_t x = 0; pass == 0 && x < s->n; x++) at[x + 1] += at[x];
     }
+}
+
+static void begin_with_none(search *s, uint64_t floor) {
     uint64_t live = s->section->live;
-    s->from.states[0] = (state){.peak = floor > live ? floor : live, .live = live, .path = NONE};
+    s->from.states[0] = (state){.peak = floor > live ? floor : live, .live = live};
     s->from.n = 1;
     for (uint32_t x = 0; x < s->n; x++) {
         if (may_run(s, ran(s, &s->from, 0), x)) put(ready(s, &s->from, 0), x);
@@ -243,9 +253,13 @@ static bool climb(search *s, dct_arena *arena) {
     memset(s->table, 0, s->n_slots * sizeof *s->table);
     s->to.n = 0;
     if (s->trials > MANY_TRIALS && s->cap > FEW) s->cap = FEW;
-    for (uint32_t i = 0; i < s->from.n && s->trials < MOST_TRIALS; i++) {
-        if (!go_on(s, i, arena)) return false;
-    }
+    for (uint32_t i = 0; i < s->from.n && s->trials < MOST_TRIALS; i++) expand(s, i);
+    step *steps = dct_arena_grow(arena, s->steps, s->n_steps, (uint64_t)s->n_steps + s->to.n, sizeof *steps);
+    if (steps == NULL) return false;
+    for (uint32_t i = 0; i < s->to.n; i++) steps[s->n_steps + i] = s->to.states[i].step;
+    s->steps = steps;
+    s->to.first_step = s->n_steps;
+    s->n_steps += s->to.n;
     level done = s->from;
     s->from = s->to;
     s->to = done;
@@ -254,28 +268,29 @@ static bool climb(search *s, dct_arena *arena) {
 
 static dct_status find(search *s, uint64_t floor, dct_arena *arena, uint32_t *order, uint64_t *peak, dct_err *err) {
     if (!prepare(s, arena)) return dct_fail_memory(err, arena, "the search for an order");
-    begin(s, floor);
+    list_next(s);
+    begin_with_none(s, floor);
     for (uint32_t size = 0; size < s->n && s->from.n > 0; size++) {
         if (!climb(s, arena)) return dct_fail_memory(err, arena, "the search for an order");
     }
     if (s->trials >= MOST_TRIALS) s->exact = false;
     if (s->from.n == 0 || s->trials >= MOST_TRIALS) return DCT_OK;
     *peak = s->from.states[0].peak;
-    uint32_t at = s->from.states[0].path;
-    for (uint32_t x = s->n; x-- > 0; at = s->steps[at].before) order[x] = s->section->begin + s->steps[at].node;
+    step at = s->from.states[0].step;
+    for (uint32_t x = s->n; x-- > 0; at = s->steps[at.before]) order[x] = s->section->begin + at.node;
     return DCT_OK;
 }
 
-dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *section, uint64_t floor, uint32_t *order,
-                                 bool *exact, dct_err *err) {
+dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *section, uint64_t floor, const dct_arena *limits,
+                                 uint32_t *order, bool *exact, dct_err *err) {
     search s = {.g = g, .section = section, .n = section->end - section->begin, .exact = true};
     uint64_t peak = section->peak;
     *exact = s.n <= MOST_NODES;
     if (s.n < 2 || !*exact) return DCT_OK;
-    dct_arena arena; /* of its own: what it takes is given back */
-    dct_arena_init(&arena, 0);
-    dct_status status = find(&s, floor, &arena, order, &peak, err);
-    dct_arena_deinit(&arena);
+    dct_arena own; /* what it takes is given back */
+    dct_arena_init(&own, limits->limit_bytes);
+    dct_status status = find(&s, floor, &own, order, &peak, err);
+    dct_arena_deinit(&own);
     section->peak = peak;
     *exact = s.exact;
     return status;

@@ -7,7 +7,7 @@
 /* A problem, and who reads each value: nodes in the given order. */
 typedef struct dct_order_graph {
     dct_order_problem p;
-    uint32_t *first_reader; /* a value, and one behind the last: where its readers begin */
+    uint32_t *first_reader; /* [n_values + 1]: where the readers of a value begin in the other */
     uint32_t *readers;
     uint32_t most_reads;    /* of any node */
 } dct_order_graph;
@@ -26,12 +26,13 @@ dct_order_change dct_order_weigh(const dct_order_graph *g, uint32_t node, const 
 typedef struct dct_order_section {
     uint32_t begin, end;
     uint64_t live; /* bytes, before it */
-    uint64_t peak; /* most that live in it; the result when it is lower */
+    uint64_t peak; /* most that live in it */
 } dct_order_section;
 
-/* An order of the section whose peak is below s->peak, the least of those above `floor`: into order[] and s->peak. None such:
- * both stay. *exact turns false when not all sets could be followed. */
-dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *s, uint64_t floor, uint32_t *order, bool *exact,
-                                 dct_err *err) DCT_MUST_CHECK;
+/* Puts the section's nodes into an order of the least peak, where a peak up to `floor` counts as `floor`. When no order is
+ * below s->peak, the given one stays; else order[] receives it, and s->peak what it needs. *exact: none needs less. Takes as much
+ * memory as `limits` allows, and gives it back. */
+dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *s, uint64_t floor, const dct_arena *limits,
+                                 uint32_t *order, bool *exact, dct_err *err) DCT_MUST_CHECK;
 
 #endif

@@ -81,18 +81,11 @@ static double reduction_pct(const dct_plan *plan) {
     return plan->paper_tensors == 0 ? 0 : 100.0 * (1.0 - (double)plan->paper_buffers / plan->paper_tensors);
 }
 
-static bool all_optimal(const dct_plan *plan) {
-    for (uint32_t i = 0; i < plan->n_phases; i++) {
-        if (!plan->phases[i].cert.optimal) return false;
-    }
-    return true;
-}
-
 static json_t *compile_object(const dct_plan *plan) {
+    uint64_t load = dct_plan_arena_load(plan), height = dct_plan_arena_height(plan);
     return json_pack("{s:o, s:o, s:f, s:o, s:o, s:b}", "logical_tensors", number(plan->paper_tensors), "physical_buffers",
                      number(plan->paper_buffers), "reduction_pct", reduction_pct(plan), "load_bytes",
-                     number(dct_plan_arena_load(plan)), "height_bytes", number(dct_plan_arena_height(plan)), "optimal",
-                     all_optimal(plan));
+                     number(load), "height_bytes", number(height), "optimal", height == load);
 }
 
 static json_t *phases_array(const dct_plan *plan) {

@@ -315,6 +315,8 @@ enum {
     BLOCK_ROWS = 258,                /* that share one unpacking: whole panels of any instruction set */
     BLOCK_TILES = 2 * V_LINEAR_TILES /* that meet a panel's rows while these are in the nearest cache */
 };
+_Static_assert(BLOCK_ROWS % V_LINEAR_ROWS == 0, "a block's rows are rounded up to panels");
+_Static_assert(V_LINEAR_TILES <= 2, "panel_tiles has one tile over at most");
 
 /* 256 columns of one tile, unpacked. */
 typedef struct chunk {
@@ -508,6 +510,7 @@ V_INLINE void tiles_times_rows(dct_dtype type, affine_form af, const dct_linear_
     panels_fn *run = panels_of(type);
     chunk chunks[BLOCK_TILES];
     _Alignas(64) float sums[BLOCK_ROWS * BLOCK_TILES * 16];
+    _Static_assert(sizeof chunks + sizeof sums <= 128 * 1024, "half of a worker's stack");
     memset(sums, 0, (size_t)n * BLOCK_TILES * 16 * sizeof *sums);
     for (uint32_t half = 0; half < a->k / 32; half += CHUNK_HALVES) {
         uint32_t n_halves = a->k / 32 - half < CHUNK_HALVES ? a->k / 32 - half : CHUNK_HALVES;

@@ -45,6 +45,12 @@ bool dct_onnx_bytes(const dct_onnx_tensor *t, uint64_t *bytes) {
     return true;
 }
 
+bool dct_onnx_same_size(const dct_onnx_tensor *a, const dct_onnx_tensor *b) {
+    uint64_t n_a, n_b;
+    return dct_onnx_count(a, &n_a) && dct_onnx_count(b, &n_b) && n_a == n_b &&
+           dct_onnx_type_bits(a->type) == dct_onnx_type_bits(b->type);
+}
+
 dct_onnx_quoted dct_onnx_quote(dct_str name) {
     dct_onnx_quoted q = {""};
     size_t used = 0;

@@ -52,6 +52,7 @@ dct_onnx_quoted dct_onnx_quote(dct_str name);
 /* Elements, and bytes; false when they are more than 2^48. Every dimension must be known. */
 bool dct_onnx_count(const dct_onnx_tensor *t, uint64_t *n);
 bool dct_onnx_bytes(const dct_onnx_tensor *t, uint64_t *bytes);
+bool dct_onnx_same_size(const dct_onnx_tensor *a, const dct_onnx_tensor *b); /* as many elements, as wide */
 
 typedef enum dct_onnx_source {
     DCT_ONNX_UNDEFINED,

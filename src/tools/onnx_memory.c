@@ -78,9 +78,7 @@ static void share(dct_onnx_memory *m, uint32_t v, uint32_t with, bool in_place) 
 static bool gives_way(const dct_onnx_memory *m, uint32_t in, uint32_t out, uint32_t t) {
     const dct_onnx_place *root = &m->places[m->places[in].root];
     const dct_onnx_tensor *a = &m->g->values[in].tensor, *b = &m->g->values[out].tensor;
-    uint64_t n_a, n_b;
-    return root->region == DCT_ONNX_ARENA && root->last == t && dct_onnx_count(a, &n_a) && dct_onnx_count(b, &n_b) &&
-           n_a == n_b && dct_onnx_type_bits(a->type) == dct_onnx_type_bits(b->type);
+    return root->region == DCT_ONNX_ARENA && root->last == t && dct_onnx_same_size(a, b);
 }
 
 static void place_output(dct_onnx_memory *m, const dct_onnx_node *node, uint32_t k, uint32_t t) {
@@ -177,9 +175,17 @@ static dct_status place_in_order(dct_onnx_memory *m, uint64_t nodes, dct_arena *
     return DCT_OK;
 }
 
+/* Whether the search counted what the packer did. */
+static dct_status expect_load(const dct_onnx_memory *m, uint64_t load, bool exact, dct_err *err) {
+    if (!exact || m->packed.load == load) return DCT_OK;
+    return dct_fail(err, DCT_BUG, "the search for an order counts another load than the packer");
+}
+
 dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, bool keep_order, dct_arena *arena, dct_onnx_memory *out,
                                  dct_err *err) {
     dct_onnx_memory file = {.g = g};
+    dct_order_result found;
+    bool exact;
     dct_status status = find_steps(&file, arena, err);
     if (status == DCT_OK) status = place_in_order(&file, nodes, arena, err);
     if (status != DCT_OK) return status;
@@ -191,10 +197,15 @@ dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, bool k
                              .is_reordered = true};
     other.steps = dct_arena_array(arena, file.n_steps, sizeof *other.steps);
     if (other.steps == NULL) return dct_fail_memory(err, arena, "steps");
-    status = dct_onnx_order(g, file.steps, file.n_steps, arena, other.steps, &other.order_proven, err);
-    if (status == DCT_OK) status = place_in_order(&other, nodes, arena, err);
+    status = dct_onnx_order(g, file.steps, file.n_steps, arena, other.steps, &found, &exact, err);
+    if (status == DCT_OK) status = expect_load(&file, found.given_load, exact, err);
     if (status != DCT_OK) return status;
-    if (other.packed.height < file.packed.height) *out = other;
-    out->order_proven = other.order_proven;
+    out->order_proven = exact && found.proven && found.load == found.given_load;
+    if (found.load == found.given_load) return DCT_OK;
+    status = place_in_order(&other, nodes, arena, err);
+    if (status == DCT_OK) status = expect_load(&other, found.load, exact, err);
+    if (status != DCT_OK || other.packed.height >= file.packed.height) return status;
+    other.order_proven = exact && found.proven;
+    *out = other;
     return DCT_OK;
 }

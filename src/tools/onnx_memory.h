@@ -7,6 +7,7 @@
 #define DCT_TOOLS_ONNX_MEMORY_H
 
 #include "compile/compile.h"
+#include "compile/order_search.h"
 #include "onnx/onnx.h"
 
 typedef enum dct_onnx_region {
@@ -50,8 +51,9 @@ typedef struct dct_onnx_memory {
 dct_status dct_onnx_place_values(const dct_onnx_graph *g, uint64_t nodes, bool keep_order, dct_arena *arena,
                                  dct_onnx_memory *out, dct_err *err) DCT_MUST_CHECK;
 
-/* The same steps in the order of least load that was found (compile/order_search.h). *proven: no order has less. */
+/* The same steps in the order of least load that was found. *exact: the loads of *out are those of the arena. Else an output may
+ * be written over an intermediate, which then leaves the arena; the search counts it as if it stayed. */
 dct_status dct_onnx_order(const dct_onnx_graph *g, const uint32_t *steps, uint32_t n_steps, dct_arena *arena, uint32_t *ordered,
-                          bool *proven, dct_err *err) DCT_MUST_CHECK;
+                          dct_order_result *out, bool *exact, dct_err *err) DCT_MUST_CHECK;
 
 #endif

@@ -4,14 +4,14 @@
 #include "plan/plan.h"
 #include "tools/onnx_memory.h"
 
-/* Views are one value with what they show: its first, by which they go here. */
+/* A value and all its views are one value of the search, which has the number of the first of them. */
 typedef struct builder {
     const dct_onnx_graph *g;
     const uint32_t *steps;
     uint32_t n_steps;
-    uint32_t *maker;          /* a value: the step that writes it, or DCT_ONNX_NONE */
-    uint32_t *first;          /* a value: what it is a view of; itself */
-    uint32_t *seen;           /* a value: the step that listed it last, + 1 */
+    uint32_t *maker;          /* [n_values]: the step that writes it, or DCT_ONNX_NONE */
+    uint32_t *first;          /* [n_values]: what it is a view of; itself */
+    uint32_t *seen;           /* [n_values]: the step that listed it last, + 1 */
     dct_order_node *nodes;
     dct_order_value *values;
     uint32_t *lists, n_listed;
@@ -59,13 +59,6 @@ static void find_values(builder *b) {
     }
 }
 
-static bool is_as_large(const builder *b, uint32_t x, uint32_t y) {
-    const dct_onnx_tensor *a = &b->g->values[x].tensor, *c = &b->g->values[y].tensor;
-    uint64_t n_a, n_c;
-    return dct_onnx_count(a, &n_a) && dct_onnx_count(c, &n_c) && n_a == n_c &&
-           dct_onnx_type_bits(a->type) == dct_onnx_type_bits(c->type);
-}
-
 static void describe_step(builder *b, uint32_t t) {
     const dct_onnx_node *node = &b->g->nodes[b->steps[t]];
     uint32_t *after = b->lists + b->n_listed, *reads = after + node->n_in, *over = reads + node->n_in, *makes = over + node->n_in;
@@ -79,7 +72,7 @@ static void describe_step(builder *b, uint32_t t) {
         if (b->maker[first] == DCT_ONNX_NONE || b->seen[first] == t + 1) continue;
         b->seen[first] = t + 1;
         bool is_free = b->values[first].bytes > 0 && node->storage == DCT_ONNX_ELEMENTWISE && node->out[0] != DCT_ONNX_NONE &&
-                       is_as_large(b, v, node->out[0]);
+                       dct_onnx_same_size(&b->g->values[v].tensor, &b->g->values[node->out[0]].tensor);
         if (is_free && b->values[node->out[0]].stays) b->exact = false; /* it may lie where the output will */
         else if (is_free) over[n.n_over++] = n.n_reads;
         reads[n.n_reads++] = first;
@@ -92,17 +85,16 @@ static void describe_step(builder *b, uint32_t t) {
 }
 
 dct_status dct_onnx_order(const dct_onnx_graph *g, const uint32_t *steps, uint32_t n_steps, dct_arena *arena, uint32_t *ordered,
-                          bool *proven, dct_err *err) {
+                          dct_order_result *out, bool *exact, dct_err *err) {
     builder b = {.g = g, .steps = steps, .n_steps = n_steps, .exact = true};
-    dct_order_result result;
     dct_status status = make_builder(&b, arena, err);
     if (status != DCT_OK) return status;
     find_values(&b);
     for (uint32_t t = 0; t < n_steps; t++) describe_step(&b, t);
     const dct_order_problem problem = {.nodes = b.nodes, .values = b.values, .n_nodes = n_steps, .n_values = g->n_values};
-    status = dct_order_search(&problem, arena, ordered, &result, err);
+    status = dct_order_search(&problem, arena, ordered, out, err);
     if (status != DCT_OK) return status;
     for (uint32_t t = 0; t < n_steps; t++) ordered[t] = steps[ordered[t]];
-    *proven = result.proven && b.exact;
+    *exact = b.exact;
     return DCT_OK;
 }
