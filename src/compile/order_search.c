@@ -141,10 +141,11 @@ static dct_status search_sections(const dct_order_graph *g, dct_order_section *s
     for (uint32_t i = 0; i < n; i++) keys[i] = (dct_sort_key){UINT64_MAX - sections[i].peak, 0, i};
     dct_sort_keys(keys, n);
     *load = *bound = least_of_nodes(g);
+    uint64_t work = 0;
     for (uint32_t i = 0; i < n && sections[keys[i].index].peak > *load; i++) {
         dct_order_section *s = &sections[keys[i].index];
         bool exact = true;
-        dct_status status = dct_order_sets_search(g, s, *load, arena, order + s->begin, &exact, err);
+        dct_status status = dct_order_sets_search(g, s, *load, arena, &work, order + s->begin, &exact, err);
         if (status != DCT_OK) return status;
         if (exact && s->peak > *load) *bound = larger(*bound, s->peak); /* else *load was all that was asked for */
         *load = larger(*load, s->peak);

@@ -14,8 +14,8 @@
 
 enum {
     MOST_NODES = 4096,     /* of a section; larger ones stay as they are */
-    MANY_TRIALS = 1 << 19, /* from here on few sets are followed */
-    MOST_TRIALS = 1 << 21, /* and here the search ends */
+    MUCH_WORK = 1 << 24,   /* from here on few sets are followed */
+    MOST_WORK = 1 << 26,   /* and here the search ends: some tenths of a second */
     FEW = 64
 };
 
@@ -50,7 +50,7 @@ typedef struct search {
     dct_sort_key *keys;
     step *steps;                 /* of all levels but `to` */
     uint32_t n_steps;
-    uint64_t trials;
+    uint64_t work;               /* readers, nodes and words looked at so far, in all sections */
     bool exact;
 } search;
 
@@ -93,10 +93,11 @@ dct_order_change dct_order_weigh(const dct_order_graph *g, uint32_t node, const 
 }
 
 /* Whether node x is the last to read v. Readers before the section have run, those behind it have not. */
-static bool is_last_reader(const search *s, const uint64_t *set, uint32_t x, uint32_t v) {
+static bool is_last_reader(search *s, const uint64_t *set, uint32_t x, uint32_t v) {
     if (s->g->p.values[v].stays) return false;
     for (uint32_t k = s->g->first_reader[v]; k < s->g->first_reader[v + 1]; k++) {
         uint32_t reader = s->g->readers[k];
+        s->work++;
         if (reader < s->section->begin || reader == s->section->begin + x) continue;
         if (reader >= s->section->end || !has(set, reader - s->section->begin)) return false;
     }
@@ -106,12 +107,13 @@ static bool is_last_reader(const search *s, const uint64_t *set, uint32_t x, uin
 static dct_order_change change_by(search *s, const uint64_t *set, uint32_t x) {
     const dct_order_node *node = node_of(s, x);
     for (uint32_t k = 0; k < node->n_reads; k++) s->dies[k] = is_last_reader(s, set, x, node->reads[k]);
-    s->trials++;
+    s->work += 1 + node->n_reads;
     return dct_order_weigh(s->g, s->section->begin + x, s->dies);
 }
 
-static bool may_run(const search *s, const uint64_t *set, uint32_t x) {
+static bool may_run(search *s, const uint64_t *set, uint32_t x) {
     const dct_order_node *node = node_of(s, x);
+    s->work += node->n_after;
     for (uint32_t k = 0; k < node->n_after; k++) {
         if (node->after[k] >= s->section->begin && !has(set, node->after[k] - s->section->begin)) return false;
     }
@@ -156,6 +158,7 @@ static void extend(search *s, uint32_t i, uint32_t x) {
                 .hash = from->hash ^ dct_hash_mix((uint64_t)x + 1), .step = {x, s->from.first_step + i}};
     if (to.peak < from->peak) to.peak = from->peak;
     if (to.peak >= s->section->peak) return; /* no better than the given order */
+    s->work += s->words;
     uint64_t *set = ran(s, &s->to, s->cap); /* behind the states there is room for one to look for */
     memcpy(set, ran(s, &s->from, i), s->words * sizeof *set);
     put(set, x);
@@ -252,8 +255,8 @@ static void begin_with_none(search *s, uint64_t floor) {
 static bool climb(search *s, dct_arena *arena) {
     memset(s->table, 0, s->n_slots * sizeof *s->table);
     s->to.n = 0;
-    if (s->trials > MANY_TRIALS && s->cap > FEW) s->cap = FEW;
-    for (uint32_t i = 0; i < s->from.n && s->trials < MOST_TRIALS; i++) expand(s, i);
+    if (s->work > MUCH_WORK && s->cap > FEW) s->cap = FEW;
+    for (uint32_t i = 0; i < s->from.n && s->work < MOST_WORK; i++) expand(s, i);
     step *steps = dct_arena_grow(arena, s->steps, s->n_steps, (uint64_t)s->n_steps + s->to.n, sizeof *steps);
     if (steps == NULL) return false;
     for (uint32_t i = 0; i < s->to.n; i++) steps[s->n_steps + i] = s->to.states[i].step;
@@ -273,8 +276,8 @@ static dct_status find(search *s, uint64_t floor, dct_arena *arena, uint32_t *or
     for (uint32_t size = 0; size < s->n && s->from.n > 0; size++) {
         if (!climb(s, arena)) return dct_fail_memory(err, arena, "the search for an order");
     }
-    if (s->trials >= MOST_TRIALS) s->exact = false;
-    if (s->from.n == 0 || s->trials >= MOST_TRIALS) return DCT_OK;
+    if (s->work >= MOST_WORK) s->exact = false;
+    if (s->from.n == 0 || s->work >= MOST_WORK) return DCT_OK;
     *peak = s->from.states[0].peak;
     step at = s->from.states[0].step;
     for (uint32_t x = s->n; x-- > 0; at = s->steps[at.before]) order[x] = s->section->begin + at.node;
@@ -282,8 +285,8 @@ static dct_status find(search *s, uint64_t floor, dct_arena *arena, uint32_t *or
 }
 
 dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *section, uint64_t floor, const dct_arena *limits,
-                                 uint32_t *order, bool *exact, dct_err *err) {
-    search s = {.g = g, .section = section, .n = section->end - section->begin, .exact = true};
+                                 uint64_t *work, uint32_t *order, bool *exact, dct_err *err) {
+    search s = {.g = g, .section = section, .n = section->end - section->begin, .work = *work, .exact = true};
     uint64_t peak = section->peak;
     *exact = s.n <= MOST_NODES;
     if (s.n < 2 || !*exact) return DCT_OK;
@@ -292,6 +295,7 @@ dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *se
     dct_status status = find(&s, floor, &own, order, &peak, err);
     dct_arena_deinit(&own);
     section->peak = peak;
+    *work = s.work;
     *exact = s.exact;
     return status;
 }

@@ -31,8 +31,8 @@ typedef struct dct_order_section {
 
 /* Puts the section's nodes into an order of the least peak, where a peak up to `floor` counts as `floor`. When no order is
  * below s->peak, the given one stays; else order[] receives it, and s->peak what it needs. *exact: none needs less. Takes as much
- * memory as `limits` allows, and gives it back. */
+ * memory as `limits` allows, and gives it back. *work, 0 at first, bounds the time of all sections together. */
 dct_status dct_order_sets_search(const dct_order_graph *g, dct_order_section *s, uint64_t floor, const dct_arena *limits,
-                                 uint32_t *order, bool *exact, dct_err *err) DCT_MUST_CHECK;
+                                 uint64_t *work, uint32_t *order, bool *exact, dct_err *err) DCT_MUST_CHECK;
 
 #endif

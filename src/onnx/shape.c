@@ -338,7 +338,8 @@ static bool shape_node(walker *w, const dct_onnx_node *original) {
     if (!inputs_are_shaped(w->g, node)) /* a node that has been named says why, but in a body in disorder */
         return w->n_unshaped > 0 || note_unshaped(w, node, "it reads what is defined behind it");
     dct_shaping s = {.g = w->g, .node = node, .code = op->code, .arena = w->arena};
-    node->storage = op->storage;
+    const bool has_statistics = op->storage == DCT_ONNX_ELEMENTWISE && node->n_out > 1; /* which read all of it first */
+    node->storage = has_statistics ? DCT_ONNX_OWN : op->storage;
     if (op->rule(&s) && outputs_are_shaped(&s) && !s.no_memory) return true;
     return !s.no_memory && note_unshaped(w, node, s.why);
 }
