@@ -154,6 +154,16 @@ void dct_thread_join(dct_thread thread);
 /* Lets another thread that wants to run have the processor. */
 void dct_os_yield(void);
 
+/* Threads and the processors that they run on, one by one; known on Linux alone. */
+typedef struct dct_os_cpus {
+    unsigned long bits[1024 / (8 * sizeof(unsigned long))];
+} dct_os_cpus;
+uint32_t dct_os_cpu(void);                 /* that the caller runs on; UINT32_MAX: not known */
+int32_t dct_os_thread_id(void);            /* of the caller; 0: not known */
+uint64_t dct_os_thread_ns(int32_t thread); /* processor time of a thread of ours, which stands still while it does not run */
+bool dct_os_cpus_allowed(dct_os_cpus *out); /* where the caller may run; false: not known */
+bool dct_os_keep_thread(int32_t thread, const dct_os_cpus *cpus); /* on these, from now on; 0: the caller. False: refused */
+
 /* Sleeps while *word == expected (may wake early). Wakes every sleeper on the word. */
 void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected);
 void dct_os_wake_word(_Atomic uint32_t *word);

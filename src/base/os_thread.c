@@ -71,6 +71,29 @@ void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected) {
 
 void dct_os_wake_word(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0); }
 
+uint32_t dct_os_cpu(void) {
+    int cpu = sched_getcpu();
+    return cpu < 0 ? UINT32_MAX : (uint32_t)cpu;
+}
+
+int32_t dct_os_thread_id(void) { return (int32_t)syscall(SYS_gettid); }
+
+/* The kernel makes a thread's clock from its number: what pthread_getcpuclockid returns. */
+uint64_t dct_os_thread_ns(int32_t thread) {
+    struct timespec t;
+    if (clock_gettime((clockid_t)(~(uint32_t)thread << 3 | 6), &t) != 0) return 0;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+bool dct_os_cpus_allowed(dct_os_cpus *out) {
+    memset(out, 0, sizeof *out);
+    return syscall(SYS_sched_getaffinity, 0, sizeof *out, out) > 0;
+}
+
+bool dct_os_keep_thread(int32_t thread, const dct_os_cpus *cpus) {
+    return syscall(SYS_sched_setaffinity, thread, sizeof *cpus, cpus) == 0;
+}
+
 #else /* no word to sleep on: doze and look again, which the contract allows */
 
 void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected) {
@@ -80,6 +103,25 @@ void dct_os_wait_word(_Atomic uint32_t *word, uint32_t expected) {
 }
 
 void dct_os_wake_word(_Atomic uint32_t *word) { (void)word; }
+
+uint32_t dct_os_cpu(void) { return UINT32_MAX; }
+
+int32_t dct_os_thread_id(void) { return 0; }
+
+uint64_t dct_os_thread_ns(int32_t thread) {
+    (void)thread;
+    return 0;
+}
+
+bool dct_os_cpus_allowed(dct_os_cpus *out) {
+    memset(out, 0, sizeof *out);
+    return false;
+}
+
+bool dct_os_keep_thread(int32_t thread, const dct_os_cpus *cpus) {
+    (void)thread, (void)cpus;
+    return false;
+}
 
 #endif
 

@@ -138,14 +138,16 @@ static void run_tail(const walk *w, const dct_step *step) {
 }
 
 /* first: the step's first op, prepared; its pieces are what workers share. */
-static void run_step(const walk *w, const dct_step *step, const dct_op_run *first, dct_gate *gate) {
+static void run_step(const walk *w, const dct_step *step, const dct_op_run *first, dct_gate *gate, dct_seat *seat) {
     uint32_t n_pieces = dct_op_pieces(first), piece;
+    dct_seat_hold(seat);
     while (dct_gate_claim(gate, w->run, n_pieces, &piece)) {
         dct_op_piece(first, piece);
         if (!dct_gate_finish(gate, n_pieces)) continue;
         run_tail(w, step);
         dct_gate_close(gate, w->run);
     }
+    dct_seat_release(seat);
 }
 
 /* arg: phase number, run, n, pos0. */
@@ -153,7 +155,6 @@ static void walk_steps(const dct_job *job, uint32_t worker) {
     const dct_exec *exec = job->ctx;
     const exec_phase *ep = &exec->phases[job->arg[0]];
     const dct_phase *phase = ep->phase;
-    uint64_t spin_ns = dct_pool_spin_ns(exec->pool);
     walk w = {ep, job->arg[2], job->arg[3], job->arg[1], 0};
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];
@@ -162,8 +163,8 @@ static void walk_steps(const dct_job *job, uint32_t worker) {
         dct_op_run first = prepare(&w, step->ops[0]);
         dct_op_expect(&first, w.worker_in_step);
         for (uint32_t i = 0; i < step->n_waits; i++)
-            dct_gate_wait(&ep->gates[phase->waits[step->wait_begin + i]], w.run, spin_ns);
-        run_step(&w, step, &first, &ep->gates[s]);
+            dct_pool_wait(exec->pool, worker, &ep->gates[phase->waits[step->wait_begin + i]], w.run);
+        run_step(&w, step, &first, &ep->gates[s], dct_pool_seat(exec->pool, worker));
     }
 }
 
@@ -177,9 +178,10 @@ void dct_exec_run(dct_exec *exec, dct_phase_kind kind, uint32_t n, uint32_t pos0
     uint32_t number = phase_number(exec, kind);
     exec_phase *ep = &exec->phases[number];
     dct_job job = {walk_steps, exec, {number, ++ep->run, n, pos0}};
+    dct_pool_enter(exec->pool);
     dct_pool_post(exec->pool, &job);
     walk_steps(&job, 0);
-    for (uint32_t i = 0; i < ep->n_last; i++) dct_gate_wait(&ep->gates[ep->last_steps[i]], ep->run, dct_pool_spin_ns(exec->pool));
+    for (uint32_t i = 0; i < ep->n_last; i++) dct_pool_wait(exec->pool, 0, &ep->gates[ep->last_steps[i]], ep->run);
     exec->n_waits += ep->phase->n_waits;
 }
 

@@ -24,10 +24,13 @@ void dct_gate_close(dct_gate *gate, uint32_t run) {
     if (atomic_load(&gate->sleepers) != 0) dct_os_wake_word(&gate->complete);
 }
 
-void dct_gate_wait(dct_gate *gate, uint32_t run, uint64_t spin_ns) {
-    if (dct_gate_is_closed(gate, run)) return;
+bool dct_gate_spin(dct_gate *gate, uint32_t run, uint64_t spin_ns) {
+    if (dct_gate_is_closed(gate, run)) return true;
     dct_spin_while(&gate->complete, atomic_load_explicit(&gate->complete, memory_order_relaxed), spin_ns);
-    if (dct_gate_is_closed(gate, run)) return;
+    return dct_gate_is_closed(gate, run);
+}
+
+void dct_gate_sleep(dct_gate *gate, uint32_t run) {
     atomic_fetch_add(&gate->sleepers, 1);
     for (;;) {
         uint32_t seen = atomic_load(&gate->complete);

@@ -55,8 +55,9 @@ static inline bool dct_gate_is_closed(dct_gate *gate, uint32_t run) {
     return (int32_t)(atomic_load_explicit(&gate->complete, memory_order_acquire) - run) >= 0;
 }
 
-/* Waits until the run is complete: spins for `spin_ns`, then sleeps. */
-void dct_gate_wait(dct_gate *gate, uint32_t run, uint64_t spin_ns);
+/* Waits until the run is complete, at most for `spin_ns`; true when it is. And asleep, for as long as it takes. */
+bool dct_gate_spin(dct_gate *gate, uint32_t run, uint64_t spin_ns);
+void dct_gate_sleep(dct_gate *gate, uint32_t run);
 
 /* Spins until *word differs from `old` or spin_ns passed. */
 void dct_spin_while(_Atomic uint32_t *word, uint32_t old, uint64_t spin_ns);

@@ -11,9 +11,14 @@
 
 #include "base/size.h"
 
-enum { SPIN_NS = 40000 };
+enum {
+    SPIN_NS = 40000,
+    LOOKS = 25,           /* for workers that were stopped, before sleeping: half a millisecond */
+    LOOK_NS = SPIN_NS / 2 /* before each */
+};
 
 typedef struct worker {
+    dct_seat seat;
     dct_pool *pool;
     uint32_t index;
     dct_thread thread;
@@ -38,7 +43,8 @@ uint64_t dct_pool_bytes(uint32_t n_workers) {
 }
 
 uint32_t dct_pool_workers(const dct_pool *pool) { return pool->n_workers; }
-uint64_t dct_pool_spin_ns(const dct_pool *pool) { return pool->spin_ns; }
+dct_seat *dct_pool_seat(dct_pool *pool, uint32_t index) { return &pool->workers[index].seat; }
+void dct_pool_enter(dct_pool *pool) { dct_seat_take(&pool->workers[0].seat); }
 
 /* A job without a function ends the workers. Stores are release and loads acquire, so that the two looks at the sequence
  * stay on their sides of the copy. */
@@ -77,8 +83,30 @@ static uint32_t next_job(dct_pool *pool, uint32_t last, dct_job *job) {
     }
 }
 
+static bool help_others(dct_pool *pool, uint32_t me) {
+    bool stopped_here = false;
+    for (uint32_t i = 0; i < pool->n_workers; i++) {
+        if (i != me && dct_seat_help(&pool->workers[me].seat, &pool->workers[i].seat)) stopped_here = true;
+    }
+    return stopped_here;
+}
+
+void dct_pool_wait(dct_pool *pool, uint32_t me, dct_gate *gate, uint32_t run) {
+    if (pool->spin_ns == 0) {
+        if (!dct_gate_spin(gate, run, 0)) dct_gate_sleep(gate, run);
+        return;
+    }
+    bool stopped_here = false;
+    for (uint32_t i = 0; i < LOOKS && !stopped_here; i++) {
+        if (dct_gate_spin(gate, run, LOOK_NS)) return;
+        stopped_here = help_others(pool, me);
+    }
+    dct_gate_sleep(gate, run);
+}
+
 static void worker_main(void *arg) {
     worker *self = arg;
+    dct_seat_take(&self->seat);
     uint32_t last = 0;
     for (;;) {
         dct_job job;
@@ -122,10 +150,12 @@ void dct_pool_stop(dct_pool *pool) {
 static void take_pieces(const dct_job *job, uint32_t worker_index) {
     dct_pool *pool = job->ctx;
     uint32_t run = job->arg[0], n_pieces = job->arg[1], piece;
+    dct_seat_hold(&pool->workers[worker_index].seat);
     while (dct_gate_claim(&pool->gate, run, n_pieces, &piece)) {
         pool->work_fn(pool->work_ctx, piece, worker_index);
         if (dct_gate_finish(&pool->gate, n_pieces)) dct_gate_close(&pool->gate, run);
     }
+    dct_seat_release(&pool->workers[worker_index].seat);
 }
 
 void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t worker), void *ctx, uint32_t n_pieces) {
@@ -133,7 +163,8 @@ void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t
     pool->work_fn = fn;
     pool->work_ctx = ctx;
     dct_job job = {take_pieces, pool, {++pool->run, n_pieces}};
+    dct_pool_enter(pool);
     dct_pool_post(pool, &job);
     take_pieces(&job, 0);
-    dct_gate_wait(&pool->gate, pool->run, pool->spin_ns);
+    dct_pool_wait(pool, 0, &pool->gate, pool->run);
 }

@@ -4,6 +4,7 @@
 
 #include "exec/exec.h"
 #include "exec/gate.h"
+#include "exec/seat.h"
 
 /* What every worker is asked to do: fn(job, worker). Copied by each worker, so it lives as long as the worker needs it;
  * what ctx points to is touched only after a claim succeeded. */
@@ -18,6 +19,13 @@ struct dct_job {
  * were replaced meanwhile. */
 void dct_pool_post(dct_pool *pool, const dct_job *job);
 
-uint64_t dct_pool_spin_ns(const dct_pool *pool);
+/* The thread that asks for work is worker 0: before it does its part. */
+void dct_pool_enter(dct_pool *pool);
+
+/* Where a worker says that it begins to take pieces, and that it has finished the last (exec/seat.h). */
+dct_seat *dct_pool_seat(dct_pool *pool, uint32_t index);
+
+/* Worker `me` waits until the run of a gate is complete: spins, looks whether a worker was stopped meanwhile, then sleeps. */
+void dct_pool_wait(dct_pool *pool, uint32_t me, dct_gate *gate, uint32_t run);
 
 #endif
