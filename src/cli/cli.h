@@ -73,6 +73,7 @@ typedef struct cli_options {
     /* score */
     const char *save_logits, *kl_base, *ids_file;
     /* pack */
+    const char *problem;
     cli_list capacities;
     uint64_t nodes;
     float seconds;

@@ -34,8 +34,8 @@ static bool parse_capacity(const char *text, char *room, size_t size, dct_packfi
 }
 
 int cli_pack(const cli_options *o) {
-    if (o->n_args != 1)
-        return cli_usage("usage: dctms pack F.csv [--capacity [POOL=]N]... [--minimize] [--nodes N|--seconds S] "
+    if (o->n_args + (o->problem != NULL) != 1)
+        return cli_usage("usage: dctms pack F.csv|--input F [--capacity [POOL=]N]... [--minimize] [--nodes N|--seconds S] "
                          "[--output F] [--svg F]");
     if (o->seconds < 0) return cli_usage("--seconds %g: a time is expected (0: no end)", (double)o->seconds);
     dct_packfile_capacity capacities[CLI_MAX_LIST];
@@ -45,12 +45,13 @@ int cli_pack(const cli_options *o) {
         if (!parse_capacity(text, names[i], sizeof names[i], &capacities[i]))
             return cli_usage("--capacity: '%s' is not a value for it", text);
     }
-    cli_paths paths = {{o->args[0]}, {NULL}};
+    const char *path = o->problem != NULL ? o->problem : o->args[0];
+    cli_paths paths = {{path}, {NULL}};
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
     int code = cli_check_outputs(&paths);
     if (code != 0) return code;
-    dct_packfile_params params = {.path = o->args[0],
+    dct_packfile_params params = {.path = path,
                                   .output = o->output,
                                   .svg = o->svg,
                                   .capacities = capacities,
@@ -61,6 +62,14 @@ int cli_pack(const cli_options *o) {
                                   .pool = print_pool};
     dct_packfile_result r;
     dct_err err;
+    char *text;
+    size_t n_text, map_bytes;
+    if (strcmp(path, "-") == 0) { /* to the end of the process */
+        if (cli_read_file(path, DCT_PACKFILE_MAX_BYTES, &text, &n_text, &map_bytes, &err) != DCT_OK) return cli_fail_err(&err);
+        params.path = "standard input";
+        params.text = text;
+        params.n_text = n_text;
+    }
     if (dct_packfile(&params, &r, &err) != DCT_OK) return cli_fail_err(&err);
     print_packing(&r);
     cli_print(", %.1f ms\n", r.ms);

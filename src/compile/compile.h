@@ -108,8 +108,8 @@ typedef struct dct_pack_item {
 typedef struct dct_pack_params {
     uint64_t nodes;          /* budget of the exact search; 0 = the default */
     uint64_t capacity; /* enough: the first packing of at most so many bytes is the answer; 0 = the least height is wanted */
-    bool (*stop)(void *ctx); /* asked now and then; true ends the search with the best so far. NULL: nodes alone decide, so the
-                                same everywhere */
+    bool (*stop)(void *ctx); /* asked now and then, once there is a packing; true ends all with the best so far. NULL: nodes
+                                alone decide, so the same everywhere */
     void *ctx;
 } dct_pack_params;
 

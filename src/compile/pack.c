@@ -101,15 +101,15 @@ static dct_status make(packer *p, const dct_pack_item *items, uint32_t n, const 
 static uint64_t floor_of(const packer *p) { return p->enough > p->bound ? p->enough : p->bound; }
 
 /* `q` is the packer's problem, or that with more items fixed. */
-static dct_status pack_greedily(packer *p, const dct_problem *q, dct_arena *arena, dct_err *err) {
+static dct_status pack_greedily(packer *p, const dct_problem *q, dct_effort *effort, dct_arena *arena, dct_err *err) {
     dct_greedy *greedy = dct_greedy_new(q, arena);
     if (greedy == NULL) return dct_fail_memory(err, arena, "the packer");
-    return dct_greedy_portfolio(greedy, q->bound > floor_of(p) ? q->bound : floor_of(p), &p->best, err);
+    return dct_greedy_portfolio(greedy, q->bound > floor_of(p) ? q->bound : floor_of(p), effort, &p->best, err);
 }
 
 static dct_status pack_small(packer *p, dct_effort *effort, dct_arena *arena, dct_err *err) {
-    dct_status status = pack_greedily(p, &p->problem, arena, err);
-    return status == DCT_OK && !is_done(p) ? search_exact(p, effort, arena, err) : status;
+    dct_status status = pack_greedily(p, &p->problem, effort, arena, err);
+    return status == DCT_OK && !is_done(p) && !dct_effort_ends(effort) ? search_exact(p, effort, arena, err) : status;
 }
 
 /* ---- problems that are too large for the exact search as a whole ---- */
@@ -148,14 +148,14 @@ static dct_status pack_core(packer *p, const dct_sort_key *keys, uint32_t n_core
         items[keys[k].index].offset = core.best.offsets[k];
     }
     dct_problem_set_items(&around, items);
-    return pack_greedily(p, &around, arena, err);
+    return pack_greedily(p, &around, effort, arena, err);
 }
 
 /* A few items with many bytes for a long time make up most of the load; the rest goes between them. */
 static dct_status pack_large(packer *p, dct_effort *effort, dct_arena *arena, dct_err *err) {
     dct_sort_key *keys = dct_arena_array(arena, p->problem.n, sizeof *keys);
     if (keys == NULL) return dct_fail_memory(err, arena, "the packer");
-    dct_status status = pack_greedily(p, &p->problem, arena, err);
+    dct_status status = pack_greedily(p, &p->problem, effort, arena, err);
     for (uint32_t i = 0; i < p->problem.n; i++) {
         const dct_pack_item *item = &p->problem.items[i];
         uint64_t area;
@@ -164,7 +164,7 @@ static dct_status pack_large(packer *p, dct_effort *effort, dct_arena *arena, dc
     }
     dct_sort_keys(keys, p->problem.n);
     for (uint32_t n_core = FIRST_CORE; n_core <= DCT_EXACT_MAX_ITEMS; n_core *= 2) {
-        bool holds_fixed = keys[n_core].first != 0, can_end = effort->nodes_left >= n_core && !effort->stopped;
+        bool holds_fixed = keys[n_core].first != 0, can_end = effort->nodes_left >= n_core && !dct_effort_ends(effort);
         if (status != DCT_OK || !holds_fixed || !can_end || is_done(p)) continue;
         dct_arena own; /* searches are large: each gives its memory back */
         dct_arena_init(&own, arena->limit_bytes);

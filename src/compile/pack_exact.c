@@ -233,8 +233,7 @@ static uint64_t find_next_place(const dct_exact *s, uint32_t item) {
 }
 
 static bool take_node(dct_exact *s) {
-    if (s->nodes_left > 0 && s->nodes_left % STOP_EVERY == 0 && s->effort->stop != NULL && s->effort->stop(s->effort->ctx))
-        s->effort->stopped = true;
+    if (s->nodes_left > 0 && s->nodes_left % STOP_EVERY == 0) (void)dct_effort_ends(s->effort);
     if (s->nodes_left == 0 || s->effort->nodes_left == 0 || s->effort->stopped) s->out_of_nodes = true;
     if (s->out_of_nodes) return false;
     s->nodes_left--;

@@ -10,14 +10,6 @@ typedef struct dct_exact dct_exact;
 
 enum { DCT_EXACT_MAX_ITEMS = 4096 }; /* the search recurses once an item */
 
-/* What limits a search. `stop` as in dct_pack_params. */
-typedef struct dct_effort {
-    uint64_t nodes_left;
-    bool (*stop)(void *ctx);
-    void *ctx;
-    bool stopped; /* `stop` said so */
-} dct_effort;
-
 /* A search over the items that have bytes. *out is NULL when the problem is too large for it; DCT_NO_FIT when the arena is
  * exhausted. */
 dct_status dct_exact_new(const dct_problem *problem, dct_arena *arena, dct_exact **out, dct_err *err) DCT_MUST_CHECK;

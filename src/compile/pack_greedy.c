@@ -21,6 +21,8 @@ struct dct_greedy {
 
 enum { ORDER_SIZE, ORDER_AREA, ORDER_LENGTH, ORDER_BEGIN, ORDER_END, ORDER_CROWD, ORDER_CROWD_AREA, ORDER_COUNT };
 
+enum { STOP_EVERY = 64 }; /* items placed between two looks at the clock */
+
 #define PORTFOLIO_WORK UINT64_C(200000000)
 
 dct_greedy *dct_greedy_new(const dct_problem *problem, dct_arena *arena) {
@@ -107,24 +109,27 @@ static void put_fixed_first(dct_greedy *g) {
     }
 }
 
-/* One pass in the order of g->order. False when fixed items overlap: *at_fault is one that does. */
-static bool place_all(dct_greedy *g, bool tightest, uint64_t *height, uint32_t *at_fault) {
+typedef enum pass { PASS_WHOLE, PASS_OVERLAP, PASS_STOPPED } pass;
+
+/* One pass in the order of g->order. PASS_OVERLAP: fixed items do, *at_fault is one of them. `effort` NULL: to its end. */
+static pass place_all(dct_greedy *g, bool tightest, dct_effort *effort, uint64_t *height, uint32_t *at_fault) {
     const dct_problem *p = g->p;
     if (g->room != NULL) dct_room_clear(g->room);
     put_fixed_first(g);
     *height = 0;
     for (uint32_t k = 0; k < p->n; k++) {
         uint32_t i = g->order[k];
+        if (k % STOP_EVERY == 0 && effort != NULL && dct_effort_ends(effort)) return PASS_STOPPED;
         *at_fault = i;
         g->offsets[i] = p->items[i].fixed ? p->items[i].offset : 0;
         if (!has_bytes(p, i)) continue;
-        if (p->items[i].fixed && !is_free(g, i, k)) return false;
+        if (p->items[i].fixed && !is_free(g, i, k)) return PASS_OVERLAP;
         if (!p->items[i].fixed)
             g->offsets[i] = g->room != NULL ? find_gap_in_room(g, i, tightest) : find_gap_in_matrix(g, i, k, tightest);
         if (g->room != NULL) dct_room_take(g->room, i, g->offsets[i]);
         if (top_of(g, i) > *height) *height = top_of(g, i);
     }
-    return true;
+    return PASS_WHOLE;
 }
 
 static void keep_if_lower(dct_greedy *g, uint64_t height, dct_placement *best) {
@@ -182,15 +187,18 @@ static void fill_order(dct_greedy *g, uint32_t which) {
     for (uint32_t i = 0; i < g->p->n; i++) g->order[i] = g->keys[i].index;
 }
 
-dct_status dct_greedy_portfolio(dct_greedy *g, uint64_t enough, dct_placement *best, dct_err *err) {
+dct_status dct_greedy_portfolio(dct_greedy *g, uint64_t enough, dct_effort *effort, dct_placement *best, dct_err *err) {
     find_crowds(g);
     for (uint32_t which = 0; which < ORDER_COUNT; which++) {
         for (int tightest = 0; tightest <= 1; tightest++) {
-            if (best->height != UINT64_MAX && work_of(g) > PORTFOLIO_WORK) return DCT_OK;
+            bool is_first = best->height == UINT64_MAX;
+            if (!is_first && (work_of(g) > PORTFOLIO_WORK || dct_effort_ends(effort))) return DCT_OK;
             uint64_t height;
             uint32_t at_fault;
             fill_order(g, which);
-            if (!place_all(g, tightest != 0, &height, &at_fault))
+            pass end = place_all(g, tightest != 0, is_first ? NULL : effort, &height, &at_fault);
+            if (end == PASS_STOPPED) return DCT_OK;
+            if (end == PASS_OVERLAP)
                 return dct_fail(err, DCT_USAGE, "item %u is fixed over the bytes of another fixed one that is live with it",
                                 at_fault);
             keep_if_lower(g, height, best);

@@ -16,8 +16,9 @@ typedef struct dct_greedy dct_greedy;
 /* NULL when the arena is exhausted. */
 dct_greedy *dct_greedy_new(const dct_problem *problem, dct_arena *arena);
 
-/* Tries orders until one reaches `enough` or the work allowed is done; always at least one. DCT_USAGE when fixed items overlap.
- * */
-dct_status dct_greedy_portfolio(dct_greedy *g, uint64_t enough, dct_placement *best, dct_err *err) DCT_MUST_CHECK;
+/* Tries orders until one reaches `enough`, the work allowed is done, or the effort ends; where *best is none yet, at least one to
+ * its end, however late it is. DCT_USAGE when fixed items overlap. */
+dct_status dct_greedy_portfolio(dct_greedy *g, uint64_t enough, dct_effort *effort, dct_placement *best,
+                                dct_err *err) DCT_MUST_CHECK;
 
 #endif

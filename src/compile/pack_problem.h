@@ -28,6 +28,20 @@ typedef struct dct_problem {
     uint32_t load_at;
 } dct_problem;
 
+/* What limits a search. `stop` as in dct_pack_params. */
+typedef struct dct_effort {
+    uint64_t nodes_left;
+    bool (*stop)(void *ctx);
+    void *ctx;
+    bool stopped; /* `stop` said so */
+} dct_effort;
+
+/* Asks `stop`, until it has said so once. */
+static inline bool dct_effort_ends(dct_effort *effort) {
+    if (effort->stop != NULL && !effort->stopped) effort->stopped = effort->stop(effort->ctx);
+    return effort->stopped;
+}
+
 /* Checks the items and takes them apart. DCT_USAGE names the item that makes no sense. */
 dct_status dct_problem_make(const dct_pack_item *items, uint32_t n, const uint64_t *conflict, dct_arena *arena, dct_problem *out,
                             dct_err *err) DCT_MUST_CHECK;

@@ -141,6 +141,9 @@ static dct_status refuse_other(const char *head, size_t n, dct_err *err) {
     }
     /* the length of a header in JSON, which follows */
     if (n > 8 && memcmp(head + 4, "\0\0\0\0{", 5) == 0) is = "safetensors; name the directory that has it and its config.json";
+    /* the first fields of a model's message: a small version, then the producer, a version, the graph or an operator set */
+    if (n > 3 && head[0] == 8 && head[1] > 0 && head[1] < 64 && strchr("\x12\x1a\x28\x3a\x42", head[2]) != NULL && head[2] != 0)
+        is = "an ONNX file: `plan FILE.onnx` says what it takes, and nothing runs it";
     return dct_fail_at(err, DCT_BAD_FILE, 0, "not a GGUF file: %s", is);
 }
 

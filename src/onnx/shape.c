@@ -322,6 +322,38 @@ static bool has_body(const dct_onnx_node *node) {
     return false;
 }
 
+/* The input of the graph that alone decides an If, where --value can say what is in it: back from the condition along what is not
+ * known. NULL: there is none. */
+static const dct_onnx_value *find_decider(const walker *w, const dct_onnx_node *node) {
+    uint32_t at = node->n_in == 1 ? node->in[0] : DCT_ONNX_NONE;
+    for (uint32_t steps = 0; at != DCT_ONNX_NONE && steps <= w->n_flat; steps++) {
+        const dct_onnx_value *value = &w->g->values[at];
+        uint64_t n;
+        bool is_small = dct_onnx_count(&value->tensor, &n) && n <= DCT_ONNX_MAX_ITEMS;
+        if (value->source == DCT_ONNX_INPUT) return is_small && !dct_onnx_is_float(value->tensor.type) ? value : NULL;
+        if (value->source != DCT_ONNX_NODE || value->node >= w->n_flat) return NULL;
+        const dct_onnx_node *from = &w->flat[value->node];
+        uint32_t n_unknown = 0;
+        for (uint32_t k = 0; k < from->n_in; k++) {
+            if (from->in[k] == DCT_ONNX_NONE || w->g->values[from->in[k]].tensor.items != NULL) continue;
+            at = from->in[k];
+            n_unknown++;
+        }
+        if (n_unknown != 1) return NULL;
+    }
+    return NULL;
+}
+
+static bool note_undecided(walker *w, dct_onnx_node *node) {
+    const dct_onnx_value *decider = find_decider(w, node);
+    if (decider == NULL) return note_unshaped(w, node, "which branch it takes is known only when it runs");
+    char why[80 + 2 * sizeof(dct_onnx_quoted)];
+    dct_onnx_quoted name = dct_onnx_quote(decider->name);
+    snprintf(why, sizeof why, "which branch it takes hangs on what is in the input '%s': --value %s=N says it", name.text,
+             name.text);
+    return note_unshaped(w, node, why);
+}
+
 /* False when there was no memory. */
 static bool shape_node(walker *w, const dct_onnx_node *original) {
     dct_onnx_node *node = &w->flat[w->n_flat++];
@@ -331,8 +363,7 @@ static bool shape_node(walker *w, const dct_onnx_node *original) {
         if (node->out[k] != DCT_ONNX_NONE) w->g->values[node->out[k]].node = w->n_flat - 1;
     }
     const op_row *op = find_op(node);
-    if (op == NULL && dct_str_eq_z(node->op, "If"))
-        return note_unshaped(w, node, "which branch it takes is known only when it runs");
+    if (op == NULL && dct_str_eq_z(node->op, "If")) return note_undecided(w, node);
     if (op == NULL && has_body(node)) return note_unshaped(w, node, "how often its body runs is known only when it does");
     if (op == NULL) return note_unshaped(w, node, "there is no rule for it");
     if (!inputs_are_shaped(w->g, node)) /* a node that has been named says why, but in a body in disorder */

@@ -4,9 +4,10 @@
  *                        [,pool][,alias]                          lower <= t < upper
  *
  * Columns may stand in any order. Where they are absent or empty, alignment is 1, there are no gaps, and the offset is free; a
- * given offset is kept. `begin,end` are the older form of lower and upper, with `end` included. `hint` passes through. In
- * `gaps`, separated by spaces: 4-7 is a time in which the item holds nothing, 4-7@0:16 one in which it holds only its own bytes
- * 0..16. What is written is the same file with the offsets filled in.
+ * given offset is kept. `buffer` and `buffer_id` say id, `start` and `begin` say lower; `end` is the older form of upper, with
+ * the end included, in gaps as well. `hint` passes through and is not used. In `gaps`, separated by spaces: 4-7 is a time in
+ * which the item holds nothing, 4-7@0:16 one in which it holds only its own bytes 0..16. What is written is the same file with
+ * the offsets filled in.
  *
  * Two columns are ours. `pool` names the memory that an item lies in; every pool is packed by itself. `alias` is the id of a line
  * above, of the same pool: the item is a view of that one or takes its place, and lies in its bytes from the first on, or, as
@@ -22,8 +23,7 @@
 #include "base/size.h"
 #include "compile/sort.h"
 #include "tools/pack_table.h"
-
-#define MAX_FILE_BYTES (UINT64_C(256) << 20)
+#include "tools/tools.h"
 
 enum { MAX_COLUMNS = 16 };
 
@@ -36,8 +36,6 @@ typedef enum column {
     COLUMN_OFFSET,
     COLUMN_GAPS,
     COLUMN_HINT,
-    COLUMN_BEGIN,
-    COLUMN_END,
     COLUMN_POOL,
     COLUMN_ALIAS,
     COLUMN_COUNT
@@ -45,8 +43,14 @@ typedef enum column {
 
 _Static_assert((int)COLUMN_COUNT == (int)DCT_PACK_COLUMNS, "a place for each column");
 
-static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"id",   "lower", "upper", "size", "alignment", "offset",
-                                                       "gaps", "hint",  "begin", "end",  "pool",      "alias"};
+/* What a heading may say. The first ones are the names of the columns, in their order. */
+static const struct { const char *text; column column; } HEADINGS[] = {
+    {"id", COLUMN_ID},         {"lower", COLUMN_LOWER}, {"upper", COLUMN_UPPER},   {"size", COLUMN_SIZE},
+    {"alignment", COLUMN_ALIGNMENT}, {"offset", COLUMN_OFFSET}, {"gaps", COLUMN_GAPS}, {"hint", COLUMN_HINT},
+    {"pool", COLUMN_POOL},     {"alias", COLUMN_ALIAS}, {"buffer", COLUMN_ID},     {"buffer_id", COLUMN_ID},
+    {"begin", COLUMN_LOWER},   {"start", COLUMN_LOWER}, {"end", COLUMN_UPPER},
+};
+enum { N_HEADINGS = sizeof HEADINGS / sizeof *HEADINGS };
 
 typedef dct_pack_table table;
 
@@ -69,9 +73,20 @@ static uint32_t split(dct_str line, dct_str *fields) {
     }
 }
 
-static uint64_t offset_in_file(const table *t, dct_str s) { return (uint64_t)(s.ptr - t->text); }
+/* A defect in a line says in which one, and of what item. */
+static dct_status name_line(const table *t, uint64_t line, dct_status status, dct_err *err) {
+    if (status != DCT_BAD_FILE || err == NULL) return status;
+    dct_str fields[MAX_COLUMNS], text = t->lines[line], id = {"", 0};
+    uint64_t number = 1; /* as editors count: t->lines has no empty ones */
+    for (const char *c = t->text; c < text.ptr; c++) number += *c == '\n';
+    if (line > 0 && split(text, fields) > t->at[COLUMN_ID]) id = fields[t->at[COLUMN_ID]];
+    int n_id = (int)(id.len < 60 ? id.len : 60);
+    dct_err why = *err;
+    return dct_fail(err, status, "line %" PRIu64 "%s%.*s%s: %.300s", number, n_id > 0 ? ", item '" : "", n_id, id.ptr,
+                    n_id > 0 ? "'" : "", why.message);
+}
 
-static dct_status read_number(const table *t, dct_str field, uint64_t most, const char *name, uint64_t *out, dct_err *err) {
+static dct_status read_number(dct_str field, uint64_t most, const char *name, uint64_t *out, dct_err *err) {
     uint64_t v = 0;
     bool good = field.len > 0;
     for (size_t i = 0; good && i < field.len; i++) {
@@ -79,7 +94,7 @@ static dct_status read_number(const table *t, dct_str field, uint64_t most, cons
         good = c >= '0' && c <= '9' && dct_mul_u64(v, 10, &v) && dct_add_u64(v, (uint64_t)(c - '0'), &v) && v <= most;
     }
     if (!good) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, field), "%s '%.*s' is not a number from 0 to %" PRIu64, name,
+        return dct_fail(err, DCT_BAD_FILE, "%s '%.*s' is not a number from 0 to %" PRIu64, name,
                            (int)(field.len < 40 ? field.len : 40), field.ptr, most);
     }
     *out = v;
@@ -108,21 +123,24 @@ static dct_status read_heading(table *t, dct_err *err) {
     if (t->n_columns > MAX_COLUMNS) return dct_fail(err, DCT_BAD_FILE, "more than %d columns", MAX_COLUMNS);
     for (uint32_t c = 0; c < COLUMN_COUNT; c++) t->at[c] = DCT_NONE;
     for (uint32_t i = 0; i < t->n_columns; i++) {
-        uint32_t c = 0;
-        while (c < COLUMN_COUNT && !dct_str_eq_z(fields[i], COLUMN_NAMES[c])) c++;
-        if (c == COLUMN_COUNT || t->at[c] != DCT_NONE) {
-            return dct_fail_at(
-                err, DCT_BAD_FILE, offset_in_file(t, fields[i]),
-                "column '%.*s' is unknown or stands twice (known: id, lower, upper, size, alignment, hint, gaps, offset, pool, "
-                "alias)",
-                (int)(fields[i].len < 40 ? fields[i].len : 40), fields[i].ptr);
+        uint32_t h = 0;
+        int len = (int)(fields[i].len < 40 ? fields[i].len : 40);
+        while (h < N_HEADINGS && !dct_str_eq_z(fields[i], HEADINGS[h].text)) h++;
+        if (h == N_HEADINGS) {
+            return dct_fail(err, DCT_BAD_FILE,
+                            "column '%.*s' is unknown (known: id, lower, upper, size, alignment, hint, gaps, offset, pool, "
+                            "alias)",
+                            len, fields[i].ptr);
         }
-        t->at[c] = i;
+        uint32_t *at = &t->at[HEADINGS[h].column];
+        if (*at != DCT_NONE)
+            return dct_fail(err, DCT_BAD_FILE, "column '%.*s' stands twice: column %u says '%.*s'", len, fields[i].ptr, *at + 1,
+                            (int)fields[*at].len, fields[*at].ptr);
+        *at = i;
+        if (dct_str_eq_z(fields[i], "end")) t->last_included = 1;
     }
-    if (t->at[COLUMN_LOWER] == DCT_NONE) t->at[COLUMN_LOWER] = t->at[COLUMN_BEGIN];
-    if (t->at[COLUMN_UPPER] == DCT_NONE) t->at[COLUMN_UPPER] = t->at[COLUMN_END];
     for (uint32_t c = COLUMN_ID; c <= COLUMN_SIZE; c++) {
-        if (t->at[c] == DCT_NONE) return dct_fail_at(err, DCT_BAD_FILE, 0, "column '%s' is missing", COLUMN_NAMES[c]);
+        if (t->at[c] == DCT_NONE) return dct_fail(err, DCT_BAD_FILE, "column '%s' is missing", HEADINGS[c].text);
     }
     return DCT_OK;
 }
@@ -142,11 +160,13 @@ static dct_status read_gap(const table *t, dct_str text, dct_pack_piece *gap, dc
     dct_str lower = take_until(&times, '-'), low = take_until(&bytes, ':');
     uint64_t from, to;
     *gap = (dct_pack_piece){0};
-    dct_status status = read_number(t, lower, UINT32_MAX, "a gap's begin", &from, err);
-    if (status == DCT_OK) status = read_number(t, times, UINT32_MAX, "a gap's end", &to, err);
-    if (status == DCT_OK && window.len > 0) status = read_number(t, low, UINT64_MAX, "a gap's low byte", &gap->low, err);
-    if (status == DCT_OK && window.len > 0) status = read_number(t, bytes, UINT64_MAX, "a gap's high byte", &gap->high, err);
+    dct_status status = read_number(lower, UINT32_MAX, "a gap's begin", &from, err);
+    if (status == DCT_OK) status = read_number(times, UINT32_MAX, "a gap's end", &to, err);
+    if (status == DCT_OK && window.len > 0) status = read_number(low, UINT64_MAX, "a gap's low byte", &gap->low, err);
+    if (status == DCT_OK && window.len > 0) status = read_number(bytes, UINT64_MAX, "a gap's high byte", &gap->high, err);
     if (status != DCT_OK) return status;
+    to += t->last_included;
+    if (to > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "a gap's end %" PRIu64 " is too large", to - 1);
     gap->begin = (uint32_t)from;
     gap->end = (uint32_t)to;
     return DCT_OK;
@@ -166,8 +186,7 @@ static dct_status read_gaps(const table *t, dct_str text, dct_arena *arena, dct_
         dct_status status = read_gap(t, one, &gap, err);
         if (status != DCT_OK) return status;
         if (gap.begin < from || gap.begin >= gap.end || gap.end > item->end || gap.low > gap.high || gap.high > item->size) {
-            return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, one),
-                               "gap '%.*s' is no part of its item, or not after the one before it",
+            return dct_fail(err, DCT_BAD_FILE, "gap '%.*s' is no part of its item, or not after the one before it",
                                (int)(one.len < 60 ? one.len : 60), one.ptr);
         }
         if (gap.begin > from) pieces[n++] = (dct_pack_piece){0, item->size, from, gap.begin};
@@ -192,7 +211,7 @@ static dct_status read_pool(table *t, dct_str name, uint32_t *pool, dct_err *err
         if (dct_str_eq(t->pools[*pool].name, name)) return DCT_OK;
     }
     if (t->n_pools == DCT_PACK_POOLS) {
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, name), "there are more than %d pools", DCT_PACK_POOLS);
+        return dct_fail(err, DCT_BAD_FILE, "there are more than %d pools", DCT_PACK_POOLS);
     }
     t->pools[t->n_pools++] = (dct_pack_pool){.name = name};
     return DCT_OK;
@@ -203,25 +222,25 @@ static dct_status read_item(table *t, uint32_t i, dct_arena *arena, dct_err *err
     dct_pack_item *item = &t->items[i];
     uint64_t lower, upper;
     if (split(line, fields) != t->n_columns)
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "a line has not %u fields", t->n_columns);
+        return dct_fail(err, DCT_BAD_FILE, "it has not %u fields", t->n_columns);
     *item = (dct_pack_item){.align = 1};
-    dct_status status = read_number(t, fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
-    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
-    if (status == DCT_OK) status = read_number(t, fields[t->at[COLUMN_SIZE]], UINT64_MAX, "size", &item->size, err);
+    dct_status status = read_number(fields[t->at[COLUMN_LOWER]], UINT32_MAX, "lower", &lower, err);
+    if (status == DCT_OK) status = read_number(fields[t->at[COLUMN_UPPER]], UINT32_MAX, "upper", &upper, err);
+    if (status == DCT_OK) status = read_number(fields[t->at[COLUMN_SIZE]], UINT64_MAX, "size", &item->size, err);
     dct_str alignment = field_of(t, fields, COLUMN_ALIGNMENT), offset = field_of(t, fields, COLUMN_OFFSET);
     if (status == DCT_OK && alignment.len > 0)
-        status = read_number(t, alignment, UINT64_MAX, "alignment", &item->align, err);
-    if (status == DCT_OK && offset.len > 0) status = read_number(t, offset, UINT64_MAX, "offset", &item->offset, err);
+        status = read_number(alignment, UINT64_MAX, "alignment", &item->align, err);
+    if (status == DCT_OK && offset.len > 0) status = read_number(offset, UINT64_MAX, "offset", &item->offset, err);
     item->fixed = offset.len > 0;
     t->homes[i].root = i;
     if (status == DCT_OK) status = read_pool(t, field_of(t, fields, COLUMN_POOL), &t->homes[i].pool, err);
     if (status != DCT_OK) return status;
     if (!dct_is_pow2(item->align))
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, alignment), "alignment %" PRIu64 " is not a power of two",
+        return dct_fail(err, DCT_BAD_FILE, "alignment %" PRIu64 " is not a power of two",
                            item->align);
-    if (t->at[COLUMN_UPPER] == t->at[COLUMN_END] && t->at[COLUMN_END] != DCT_NONE) upper++; /* `end` is included */
+    upper += t->last_included;
     if (lower >= upper || upper > UINT32_MAX)
-        return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, line), "lower %" PRIu64 " is not under upper %" PRIu64, lower,
+        return dct_fail(err, DCT_BAD_FILE, "lower %" PRIu64 " is not under upper %" PRIu64, lower,
                            upper);
     item->begin = (uint32_t)lower;
     item->end = (uint32_t)upper;
@@ -269,7 +288,7 @@ static dct_status read_alias(const table *t, const dct_sort_key *ids, dct_str te
     while (cut > 0 && text.ptr[cut - 1] != '@') cut--;
     if (cut == 0) return DCT_OK;
     *owner = find_id(t, ids, (dct_str){text.ptr, cut - 1});
-    return read_number(t, (dct_str){text.ptr + cut, text.len - cut}, UINT64_MAX, "an alias's byte", shift, err);
+    return read_number((dct_str){text.ptr + cut, text.len - cut}, UINT64_MAX, "an alias's byte", shift, err);
 }
 
 /* A root lies as everything in it wants to lie. NULL, or what is wrong. */
@@ -300,7 +319,7 @@ static dct_status share(table *t, const dct_sort_key *ids, uint32_t i, dct_str t
         wrong = settle(t, i);
     }
     if (wrong == NULL) return DCT_OK;
-    return dct_fail_at(err, DCT_BAD_FILE, offset_in_file(t, text), "alias '%.*s' %s", (int)(text.len < 60 ? text.len : 60),
+    return dct_fail(err, DCT_BAD_FILE, "alias '%.*s' %s", (int)(text.len < 60 ? text.len : 60),
                        text.ptr, wrong);
 }
 
@@ -312,7 +331,7 @@ static dct_status read_aliases(table *t, dct_arena *arena, dct_err *err) {
         split(t->lines[i + 1], fields);
         dct_str text = field_of(t, fields, COLUMN_ALIAS);
         dct_status status = text.len > 0 ? share(t, ids, i, text, err) : DCT_OK;
-        if (status != DCT_OK) return status;
+        if (status != DCT_OK) return name_line(t, i + 1, status, err);
     }
     return DCT_OK;
 }
@@ -320,9 +339,11 @@ static dct_status read_aliases(table *t, dct_arena *arena, dct_err *err) {
 /* ---- the file ---- */
 
 dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, dct_pack_table *out, dct_err *err) {
-    table made = {.text = text, .n_text = n}, *t = &made;
+    static const char mark[] = "\xef\xbb\xbf"; /* what some editors begin a file of UTF-8 with */
+    uint64_t skip = n >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
+    table made = {.text = text + skip, .n_text = n - skip}, *t = &made;
     dct_status status = find_lines(t, arena, err);
-    if (status == DCT_OK) status = read_heading(t, err);
+    if (status == DCT_OK) status = name_line(t, 0, read_heading(t, err), err);
     if (status != DCT_OK) return status;
     if (t->n_lines > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "too many items");
     t->n_items = (uint32_t)(t->n_lines - 1);
@@ -330,7 +351,7 @@ dct_status dct_pack_table_parse(const char *text, uint64_t n, dct_arena *arena, 
     t->homes = dct_arena_array(arena, t->n_items, sizeof *t->homes);
     t->pools = dct_arena_array(arena, DCT_PACK_POOLS, sizeof *t->pools);
     if (t->items == NULL || t->homes == NULL || t->pools == NULL) return dct_fail_memory(err, arena, "the problem");
-    for (uint32_t i = 0; status == DCT_OK && i < t->n_items; i++) status = read_item(t, i, arena, err);
+    for (uint32_t i = 0; status == DCT_OK && i < t->n_items; i++) status = name_line(t, i + 1, read_item(t, i, arena, err), err);
     if (status == DCT_OK && t->at[COLUMN_ALIAS] != DCT_NONE) status = read_aliases(t, arena, err);
     if (status == DCT_OK) *out = made;
     return status;
@@ -341,7 +362,7 @@ dct_status dct_pack_table_read(const char *path, dct_arena *arena, dct_pack_tabl
     dct_status status = dct_file_open(&file, path, err);
     if (status != DCT_OK) return status;
     char *text = NULL;
-    if (file.bytes > MAX_FILE_BYTES)
+    if (file.bytes > DCT_PACKFILE_MAX_BYTES)
         status = dct_fail(err, DCT_BAD_FILE, "%s: %" PRIu64 " bytes are more than a problem may have", dct_show_path(path).text,
                           file.bytes);
     if (status == DCT_OK && (text = dct_arena_alloc(arena, file.bytes)) == NULL)

@@ -5,7 +5,7 @@
 #include "base/reader.h"
 #include "compile/compile.h"
 
-enum { DCT_PACK_COLUMNS = 12, DCT_PACK_POOLS = 64 };
+enum { DCT_PACK_COLUMNS = 10, DCT_PACK_POOLS = 64 };
 
 /* Memory of its own: what lies in one pool never meets what lies in another. */
 typedef struct dct_pack_pool {
@@ -20,9 +20,10 @@ typedef struct dct_pack_home {
 } dct_pack_home;
 
 typedef struct dct_pack_table {
-    const char *text;                /* the whole file */
+    const char *text;                /* the whole file, without a byte order mark */
     uint64_t n_text;
     uint32_t n_columns;
+    uint32_t last_included;          /* 1: what ends, ends after the time it names (heading `end`); 0: at it */
     uint32_t at[DCT_PACK_COLUMNS];   /* position of a column in a line, or DCT_NONE */
     dct_str *lines;                  /* without line ends; [0] is the heading */
     uint64_t n_lines;

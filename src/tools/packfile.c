@@ -77,8 +77,17 @@ static dct_status check_capacity(uint64_t capacity, const dct_pack_result *r, dc
                         "the capacity is %" PRIu64 "; no packing takes less than %" PRIu64
                         " (proven), the best found takes %" PRIu64,
                         capacity, r->bound, r->height);
-    return dct_fail(err, DCT_NO_FIT, "needs %" PRIu64 " bytes, the capacity is %" PRIu64 " (a better packing may exist)",
-                    r->height, capacity);
+    return dct_fail(err, DCT_NO_FIT,
+                    "the best found takes %" PRIu64 " bytes; the load is %" PRIu64 "; the capacity is %" PRIu64, r->height,
+                    r->load, capacity);
+}
+
+static dct_status check_capacities(const dct_packfile_params *params, const dct_pack_table *t, dct_err *err) {
+    for (uint32_t pool = 0; pool < t->n_pools; pool++) {
+        dct_status status = check_capacity(capacity_of(params, &t->pools[pool]), &t->pools[pool].packed, err);
+        if (status != DCT_OK) return name_pool(t, pool, status, err);
+    }
+    return DCT_OK;
 }
 
 static dct_str item_name(const void *table, uint32_t item) { return dct_pack_table_id(table, item); }
@@ -127,19 +136,17 @@ dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *
     dct_pack_table t = {0};
     dct_arena_init(&arena, 0);
     uint64_t begun = dct_os_now_ns();
-    dct_status status = dct_pack_table_read(params->path, &arena, &t, err);
+    dct_status status = params->text != NULL ? dct_pack_table_parse(params->text, params->n_text, &arena, &t, err)
+                                             : dct_pack_table_read(params->path, &arena, &t, err);
     if (status == DCT_OK) status = check_names(params, &t, err);
     if (status == DCT_OK) status = pack(params, &t, &arena, err);
     if (err != NULL && status == DCT_BAD_FILE) dct_err_name_file(err, params->path);
     if (status == DCT_OK) {
         report(params, &t, (double)(dct_os_now_ns() - begun) / 1e6, result);
-        if (params->output != NULL) status = dct_pack_table_save(&t, params->output, &arena, err);
+        status = check_capacities(params, &t, err); /* a build must not go on with what does not fit: nothing is written then */
     }
+    if (status == DCT_OK && params->output != NULL) status = dct_pack_table_save(&t, params->output, &arena, err);
     if (status == DCT_OK && params->svg != NULL) status = draw(params, &t, &arena, err);
-    for (uint32_t pool = 0; status == DCT_OK && pool < t.n_pools; pool++) {
-        status = check_capacity(capacity_of(params, &t.pools[pool]), &t.pools[pool].packed, err);
-        status = name_pool(&t, pool, status, err);
-    }
     dct_arena_deinit(&arena);
     return status;
 }

@@ -24,7 +24,8 @@ const char *dct_synth_mix_names(void);
 
 /* Reads a problem in the public CSV format (id,lower,upper,size[,alignment,hint,gaps,offset], half-open, and our pool and alias),
  * packs each pool, has the answer verified, and writes it back with offsets. Stops at the first packing under a capacity unless
- * `minimize`; DCT_NO_FIT when none was found. */
+ * `minimize`; DCT_NO_FIT when none was found, and nothing is written then. */
+#define DCT_PACKFILE_MAX_BYTES (UINT64_C(256) << 20)
 typedef struct dct_packfile_result {
     uint64_t n_items, load, bound, height, nodes; /* bound: proven, no packing is lower. Sums where there are several pools */
     bool optimal;                                 /* height == bound */
@@ -36,6 +37,8 @@ typedef struct dct_packfile_capacity {
 } dct_packfile_capacity;
 typedef struct dct_packfile_params {
     const char *path;
+    const char *text;         /* NULL: what is in the file; else the problem, and `path` is its name in messages */
+    uint64_t n_text;
     const char *output, *svg; /* NULL: no such file */
     const dct_packfile_capacity *capacities;
     uint32_t n_capacities;

@@ -243,6 +243,42 @@ static void sizes_far_apart_end_within_the_nodes(void **state) {
     assert_in_range(r.nodes, 1, 3000);
 }
 
+/* A clock that has run out at the n-th look. */
+typedef struct looks { uint32_t asked, last; } looks;
+
+static bool is_last_look(void *ctx) {
+    looks *l = ctx;
+    return ++l->asked == l->last;
+}
+
+/* Also where there are too many items for a search: each part has one greedy order, and then the clock ends all, wherever it is
+ * looked at. */
+static void a_clock_ends_what_is_no_search(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static dct_pack_item items[N];
+    static const uint32_t lasts[] = {1, 30, 200, UINT32_MAX};
+    for (uint32_t k = 0; k < 4; k++) {
+        rng_state = 42;
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t begin = i % 2 * 3000 + below(2000); /* two parts */
+            items[i] = (dct_pack_item){.size = 1 + below(1000), .align = 1, .begin = begin, .end = begin + 1 + below(400)};
+        }
+        looks l = {.last = lasts[k]};
+        dct_arena arena;
+        dct_pack_result r;
+        dct_err err;
+        dct_arena_init(&arena, 0);
+        const dct_pack_params params = {.nodes = 1, .stop = is_last_look, .ctx = &l};
+        assert_int_equal(dct_pack(items, N, NULL, &params, &arena, &r, &err), DCT_OK);
+        dct_arena_deinit(&arena);
+        check_packing(items, N, &r);
+        if (k < 3) assert_int_equal(l.asked, l.last); /* never again after it said so */
+        if (k < 3) assert_int_equal(r.nodes, 0);
+        else assert_true(l.asked > lasts[2]); /* or there was nothing to end */
+    }
+}
+
 /* What the greedy orders reach, each for all items. */
 static uint64_t greedy_height(const dct_pack_item *items, uint32_t n, uint64_t *offsets) {
     dct_arena arena;
@@ -253,7 +289,7 @@ static uint64_t greedy_height(const dct_pack_item *items, uint32_t n, uint64_t *
     assert_int_equal(dct_problem_make(items, n, NULL, &arena, &problem, &err), DCT_OK);
     dct_greedy *greedy = dct_greedy_new(&problem, &arena);
     assert_non_null(greedy);
-    assert_int_equal(dct_greedy_portfolio(greedy, problem.bound, &best, &err), DCT_OK);
+    assert_int_equal(dct_greedy_portfolio(greedy, problem.bound, &(dct_effort){0}, &best, &err), DCT_OK);
     dct_arena_deinit(&arena);
     return best.height;
 }
@@ -463,6 +499,7 @@ int main(void) {
         cmocka_unit_test(shaped_items_are_kept_apart),
         cmocka_unit_test(a_gap_gives_its_bytes_away),
         cmocka_unit_test(sizes_far_apart_end_within_the_nodes),
+        cmocka_unit_test(a_clock_ends_what_is_no_search),
         cmocka_unit_test(no_instance_is_worse_than_the_best_greedy),
         cmocka_unit_test(parts_of_large_instances_are_searched),
         cmocka_unit_test(the_core_of_large_instances_is_searched),

@@ -428,6 +428,8 @@ static void other_files_are_named(void **state) {
         FILE_OF("{\"model_type\": 1}", "name the directory"),
         FILE_OF("tjgg\3\0\0\0", "an old GGML file"),
         FILE_OF("PK\3\4....", "a ZIP archive"),
+        FILE_OF("\x8\x8\x12\x7pytorch", "an ONNX file: `plan FILE.onnx`"),
+        FILE_OF("\x8\x8\0\0\0\0\0\0", "the magic is wrong"),
         FILE_OF("DCTMPLAN", "`run MODEL --plan FILE`"),
 #undef FILE_OF
     };

@@ -308,6 +308,9 @@ static void an_unknown_branch_is_named_or_said(void **state) {
         else assert_int_equal(dct_onnx_bind_value(&g, "late=1", &arena, &err), DCT_USAGE);
         assert_int_equal(dct_onnx_shape(&g, &arena, &n_unshaped, &err), DCT_OK);
         assert_int_equal(n_unshaped, said ? 0 : 1);
+        for (uint32_t i = 0; i < g.n_nodes && !said; i++) {
+            if (dct_str_eq_z(g.nodes[i].op, "If")) assert_non_null(strstr(g.nodes[i].why, "--value cond=N"));
+        }
         dct_arena_deinit(&arena);
         pb_free(&model);
     }

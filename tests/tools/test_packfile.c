@@ -271,6 +271,12 @@ static void the_older_form_includes_its_end(void **state) {
     dct_err err;
     assert_int_equal(pack("id,begin,end,size\na,0,3,8\nb,3,5,8\n", 0, &r, &err), DCT_OK);
     assert_int_equal(r.load, 16); /* both are live at 3 */
+    assert_int_equal(pack("\xef\xbb\xbf" "buffer_id,start,end,size,gaps,hint\na,0,9,8,3-5,-1\nb,3,5,8,,0\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.height, 8); /* a gap's end is included as well */
+    assert_string_equal(read_answer("packfile_answer.csv"),
+                        "buffer_id,start,end,size,gaps,hint,offset\na,0,9,8,3-5,-1,0\nb,3,5,8,,0,0\n");
+    assert_int_equal(pack("buffer,begin,upper,size\na,0,3,8\nb,3,5,8\n", 0, &r, &err), DCT_OK);
+    assert_int_equal(r.load, 8);
 }
 
 static void the_picture_shows_every_item(void **state) {
@@ -327,16 +333,65 @@ static void a_capacity_that_is_too_small_names_both(void **state) {
     assert_int_equal(r.height, 42);
 }
 
+/* Where nothing is proven, no more is said than what was found. */
+static void what_is_not_proven_is_not_said(void **state) {
+    (void)state;
+    static char text[20000];
+    dct_packfile_result r;
+    dct_err err;
+    size_t n = (size_t)snprintf(text, sizeof text, "id,lower,upper,size\n");
+    for (uint32_t i = 0; i < 400; i++) {
+        uint32_t begin = i * 7919 % 500;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%u,%u,%u,%u\n", i, begin, begin + 3 + i * 31 % 67, 1000 + i * 613 % 9973);
+    }
+    dct_packfile_capacity capacity = {.bytes = 1};
+    dct_packfile_params params = {.path = write_problem(text), .nodes = 1};
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
+    capacity.bytes = r.bound;
+    params.capacities = &capacity;
+    params.n_capacities = 1;
+    assert_true(r.height > r.bound);
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_NO_FIT);
+    snprintf(text, sizeof text, "the best found takes %llu bytes; the load is %llu; the capacity is %llu",
+             (unsigned long long)r.height, (unsigned long long)r.load, (unsigned long long)capacity.bytes);
+    assert_non_null(strstr(err.message, text));
+}
+
+static void what_is_over_its_capacity_is_not_written(void **state) {
+    (void)state;
+    static const char text[] = "id,lower,upper,size,offset\na,0,4,4,8\nb,0,4,4,0\nc,2,6,8,\n";
+    dct_packfile_result r;
+    dct_err err;
+    remove("packfile_answer.csv");
+    remove("packfile_picture.svg");
+    const dct_packfile_capacity capacity = {.bytes = 18};
+    dct_packfile_params params = {.path = write_problem(text), .output = "packfile_answer.csv", .svg = "packfile_picture.svg",
+                                  .capacities = &capacity, .n_capacities = 1};
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_NO_FIT);
+    for (uint32_t i = 0; i < 2; i++) assert_null(fopen(i == 0 ? params.output : params.svg, "rb"));
+    const dct_packfile_capacity enough = {.bytes = 20};
+    params.capacities = &enough;
+    assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        FILE *f = fopen(i == 0 ? params.output : params.svg, "rb");
+        assert_non_null(f);
+        fclose(f);
+    }
+}
+
 static void wrong_files_are_named(void **state) {
     (void)state;
     static const struct { const char *text, *says; } cases[] = {
         {"", "empty"},
         {"id,lower,upper\n1,2,3\n", "'size' is missing"},
-        {"id,lower,upper,size,color\n", "color"},
-        {"id,lower,upper,size,size\n", "twice"},
+        {"\nid,lower,upper,size,color\n", "line 2: column 'color' is unknown"},
+        {"id,lower,upper,size,size\n", "line 1: column 'size' stands twice: column 4"},
+        {"id,lower,upper,size,start\n", "column 'start' stands twice: column 2 says 'lower'"},
+        {"id,start,end,size,gaps\na,0,9,1,1-4294967295\n", "a gap's end"},
         {"id,lower,upper,size\na,0,2\n", "4 fields"},
+        {"lower,upper,size,id\n0,2,3\n", "line 2: it has not 4 fields"},
         {"id,lower,upper,size\na,0,2,3,4\n", "4 fields"},
-        {"id,lower,upper,size\na,0,2,x\n", "size 'x'"},
+        {"id,lower,upper,size\r\n\r\na,0,2,4\r\n\r\n\r\nb,0,2,x\r\n", "line 6, item 'b': size 'x'"},
         {"id,lower,upper,size\na,0,2,\n", "size ''"},
         {"id,lower,upper,size\na,0,4294967296,1\n", "upper"},
         {"id,lower,upper,size\na,0,2,99999999999999999999\n", "size"},
@@ -388,6 +443,8 @@ int main(void) {
         cmocka_unit_test(an_answer_is_its_own_answer),
         cmocka_unit_test(a_clock_ends_the_search),
         cmocka_unit_test(a_capacity_that_is_too_small_names_both),
+        cmocka_unit_test(what_is_not_proven_is_not_said),
+        cmocka_unit_test(what_is_over_its_capacity_is_not_written),
         cmocka_unit_test(wrong_files_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
