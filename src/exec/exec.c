@@ -182,6 +182,7 @@ void dct_exec_run(dct_exec *exec, dct_phase_kind kind, uint32_t n, uint32_t pos0
     dct_pool_post(exec->pool, &job);
     walk_steps(&job, 0);
     for (uint32_t i = 0; i < ep->n_last; i++) dct_pool_wait(exec->pool, 0, &ep->gates[ep->last_steps[i]], ep->run);
+    dct_pool_leave(exec->pool);
     exec->n_waits += ep->phase->n_waits;
 }
 

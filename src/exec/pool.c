@@ -45,6 +45,7 @@ uint64_t dct_pool_bytes(uint32_t n_workers) {
 uint32_t dct_pool_workers(const dct_pool *pool) { return pool->n_workers; }
 dct_seat *dct_pool_seat(dct_pool *pool, uint32_t index) { return &pool->workers[index].seat; }
 void dct_pool_enter(dct_pool *pool) { dct_seat_take(&pool->workers[0].seat); }
+void dct_pool_leave(dct_pool *pool) { dct_seat_leave(&pool->workers[0].seat); }
 
 /* A job without a function ends the workers. Stores are release and loads acquire, so that the two looks at the sequence
  * stay on their sides of the copy. */
@@ -167,4 +168,5 @@ void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t
     dct_pool_post(pool, &job);
     take_pieces(&job, 0);
     dct_pool_wait(pool, 0, &pool->gate, pool->run);
+    dct_pool_leave(pool);
 }

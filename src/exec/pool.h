@@ -19,8 +19,9 @@ struct dct_job {
  * were replaced meanwhile. */
 void dct_pool_post(dct_pool *pool, const dct_job *job);
 
-/* The thread that asks for work is worker 0: before it does its part. */
+/* The thread that asks for work is worker 0, from before it does its part until all is done. */
 void dct_pool_enter(dct_pool *pool);
+void dct_pool_leave(dct_pool *pool);
 
 /* Where a worker says that it begins to take pieces, and that it has finished the last (exec/seat.h). */
 dct_seat *dct_pool_seat(dct_pool *pool, uint32_t index);

@@ -23,6 +23,11 @@ void dct_seat_release(dct_seat *seat) {
     atomic_store(&seat->state, SITS);
 }
 
+void dct_seat_leave(dct_seat *seat) {
+    while (atomic_load(&seat->state) == BEING_MOVED) dct_os_yield(); /* one system call of another worker */
+    dct_seat_release(seat);
+}
+
 static bool is_stopped(int32_t thread) {
     uint64_t before = dct_os_thread_ns(thread), end = dct_os_now_ns() + LOOK_NS;
     while (dct_os_now_ns() < end) dct_cpu_relax();

@@ -32,6 +32,9 @@ static inline void dct_seat_hold(dct_seat *seat) { atomic_store_explicit(&seat->
 /* It has finished the last one. Where it was moved, it may run everywhere again. */
 void dct_seat_release(dct_seat *seat);
 
+/* The calling thread is no worker any more, and runs where it might before it took the seat. */
+void dct_seat_leave(dct_seat *seat);
+
 /* For `other`, which may hold a piece that `mine` waits for. True when it should have this very processor: it was stopped here,
  * and runs when the caller sleeps. */
 bool dct_seat_help(dct_seat *mine, dct_seat *other);

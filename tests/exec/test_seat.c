@@ -91,6 +91,9 @@ static void a_stopped_worker_gets_the_processor(void **state) {
     assert_int_not_equal(atomic_load(&seats[1].state), 0);
     assert_true(dct_os_cpus_allowed(&now));
     assert_true(same(&now, &second_cpu)); /* the caller sits where the other did */
+    dct_seat_leave(&seats[0]);
+    assert_true(dct_os_cpus_allowed(&now));
+    assert_true(same(&now, &at_start)); /* a caller of the library is given back as it came */
     end_other(thread);
     assert_true(is_free_again);
     assert_true(dct_os_cpus_allowed(&now));
