@@ -15,6 +15,7 @@ typedef v16i v64b;
 
 /* Blocking: what keeps the accumulators of simd_linear.h, simd_float.h and simd_attn.h in 16 registers. */
 enum { V_LINEAR_TILES = 1, V_LINEAR_ROWS = 2, V_FLOAT_ROWS = 1, V_ATTN_BLOCKS = 1, V_ATTN_CHUNKS = 1 };
+enum { V_LONG_BURSTS = 0 }; /* simd_stream.h: whether most types' arithmetic is fast enough for them */
 
 V_INLINE v16f v16f_of(__m256 a, __m256 b) { return (v16f){a, b}; }
 V_INLINE v16i v16i_of(__m256i a, __m256i b) { return (v16i){a, b}; }

@@ -17,6 +17,7 @@ typedef __m512i v64b;
 
 /* Blocking: what keeps the accumulators of simd_linear.h, simd_float.h and simd_attn.h in 32 registers. */
 enum { V_LINEAR_TILES = 2, V_LINEAR_ROWS = 6, V_FLOAT_ROWS = 6, V_ATTN_BLOCKS = 4, V_ATTN_CHUNKS = 4 };
+enum { V_LONG_BURSTS = 1 }; /* simd_stream.h: whether most types' arithmetic is fast enough for them */
 
 /* ---- floats ---- */
 

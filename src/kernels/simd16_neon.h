@@ -18,6 +18,7 @@ typedef struct v64b { uint8x16_t a, b, c, d; } v64b;
 
 /* Blocking: what keeps the accumulators of simd_linear.h, simd_float.h and simd_attn.h in 32 registers. */
 enum { V_LINEAR_TILES = 1, V_LINEAR_ROWS = 3, V_FLOAT_ROWS = 1, V_ATTN_BLOCKS = 1, V_ATTN_CHUNKS = 1 };
+enum { V_LONG_BURSTS = 0 }; /* simd_stream.h: whether most types' arithmetic is fast enough for them */
 
 /* The four results of an instruction, for the braces of a struct. */
 #define EACH1(f, x) f(x.a), f(x.b), f(x.c), f(x.d)

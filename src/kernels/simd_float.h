@@ -27,7 +27,8 @@ V_INLINE void float_column(dct_dtype type, uint32_t n_rows, const void *w, const
     for (uint32_t t = 0; t < n_rows; t++) acc[t][j] = v16f_fma(column, v16f_set1(x[t][col]), acc[t][j]);
 }
 
-V_INLINE void float_panel(dct_dtype type, uint32_t n_rows, const dct_linear_args *a, const void *w, uint32_t tile, uint32_t row) {
+V_INLINE void float_panel(dct_dtype type, uint32_t n_rows, const dct_linear_args *a, const void *w, uint32_t tile, uint32_t row,
+                          weight_stream *weights) {
     const float *x[V_FLOAT_ROWS];
     v16f acc[V_FLOAT_ROWS][4];
 #pragma GCC unroll 8
@@ -36,17 +37,19 @@ V_INLINE void float_panel(dct_dtype type, uint32_t n_rows, const dct_linear_args
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) acc[t][j] = v16f_zero();
     }
+    const uint64_t column_bytes = 16 * dct_dtype_block_bytes(type);
     uint32_t col = 0;
-    const uint32_t burst = BURST_BYTES / 16 / dct_dtype_block_bytes(type) / 4 * 4;
-    for (uint32_t asked = 0; a->k - col >= 4; col += 4) {
-        if (n_rows == 1 && col == asked) {
-            const char *at = (const char *)w + (uint64_t)col * 16 * dct_dtype_block_bytes(type);
-            ask_ahead(at, BURST_BYTES);
-            if (a->k - col >= burst) wait_for(at, BURST_BYTES);
-            asked += burst;
+    while (a->k - col >= 4) {
+        uint64_t n = (a->k - col) / 4;
+        if (n_rows == 1) {
+            const uint64_t until = stream_units(weights, (const char *)w + col * column_bytes, 4 * column_bytes);
+            n = until < n ? until : n;
         }
+#pragma GCC unroll 1
+        for (; n > 0; n--, col += 4) {
 #pragma GCC unroll 4
-        for (uint32_t j = 0; j < 4; j++) float_column(type, n_rows, w, x, col + j, j, acc);
+            for (uint32_t j = 0; j < 4; j++) float_column(type, n_rows, w, x, col + j, j, acc);
+        }
     }
     if (col < a->k) float_column(type, n_rows, w, x, col, 0, acc);
     if (col + 1 < a->k) float_column(type, n_rows, w, x, col + 1, 1, acc);
@@ -66,14 +69,16 @@ V_INLINE void float_linear(dct_dtype type, const dct_linear_args *a, uint32_t ti
     if (block == 0) block = V_FLOAT_ROWS;
     for (uint32_t begin = 0; begin < a->n; begin += block) {
         uint32_t end = a->n - begin < block ? a->n : begin + block;
+        weight_stream weights = stream_of(STREAM_SLOW, (const char *)a->w + tile_begin * tile_bytes,
+                                   (const char *)a->w + tile_end * tile_bytes, 64 * dct_dtype_block_bytes(type));
         for (uint32_t tile = tile_begin; tile < tile_end; tile++) {
             const char *w = (const char *)a->w + tile * tile_bytes;
             uint32_t row = begin;
-            for (; end - row >= V_FLOAT_ROWS; row += V_FLOAT_ROWS) float_panel(type, V_FLOAT_ROWS, a, w, tile, row);
+            for (; end - row >= V_FLOAT_ROWS; row += V_FLOAT_ROWS) float_panel(type, V_FLOAT_ROWS, a, w, tile, row, &weights);
             if (V_FLOAT_ROWS > 2) {
-                for (; end - row >= 2; row += 2) float_panel(type, 2, a, w, tile, row);
+                for (; end - row >= 2; row += 2) float_panel(type, 2, a, w, tile, row, &weights);
             }
-            for (; row < end; row++) float_panel(type, 1, a, w, tile, row);
+            for (; row < end; row++) float_panel(type, 1, a, w, tile, row, &weights);
         }
     }
 }

@@ -249,14 +249,12 @@ V_INLINE v16i dot(bool wide, v16i acc, v64b codes, v64b x) {
 
 /* ---- one row ---- */
 
-/* Units of a burst. */
-V_INLINE uint32_t units_per_burst(dct_dtype type, affine_form af) {
-    const uint64_t n = BURST_BYTES / unit_bytes_of(type, af);
-    return n >= 4 ? 4 : n >= 2 ? 2 : 1;
+V_INLINE stream_kind stream_kind_of(dct_dtype type) {
+    if (type == DCT_TYPE_Q4_0 || type == DCT_TYPE_Q8_0) return STREAM_IN_ORDER;
+    const uint32_t bits = affine_bits(type);
+    const bool is_slow = type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K || bits == 2 || bits == 3;
+    return is_slow || !V_LONG_BURSTS ? STREAM_SLOW : STREAM_ASKED;
 }
-
-/* Types whose arithmetic takes about as long as their bytes: waiting would only add to it. */
-V_INLINE bool is_slow(dct_dtype type) { return type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K; }
 
 /* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not
  * wait for each other. Then group after group, as the order demands. */
@@ -290,16 +288,13 @@ V_INLINE v16f add_halves(dct_dtype type, affine_form af, const uint8_t *unit, co
     return acc;
 }
 
-V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *unit) {
-    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32, burst = units_per_burst(type, af) * per_unit;
-    const uint64_t unit_bytes = unit_bytes_of(type, af), burst_bytes = units_per_burst(type, af) * unit_bytes;
+V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_args *a, const uint8_t *unit,
+                             weight_stream *weights) {
+    const uint32_t per_unit = halves_per_unit(type), n_halves = a->k / 32;
     v16f acc = v16f_zero();
-    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes) {
+    for (uint32_t done = 0; done < n_halves; done += per_unit, unit += unit_bytes_of(type, af)) {
         uint32_t here = n_halves - done < per_unit ? n_halves - done : per_unit, h = 0;
-        if (done % burst == 0) {
-            ask_ahead(unit, burst_bytes);
-            if (n_halves - done >= burst && !is_slow(type)) wait_for(unit, burst_bytes);
-        }
+        stream_reaches(weights, unit);
 #pragma GCC unroll 1
         /* h is even, so that nibbles know their place */
         for (; h + 1 < here; h += 2) acc = add_halves(type, af, unit, a, done, h, 2, acc);
@@ -312,6 +307,7 @@ V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_ar
 
 enum {
     CHUNK_HALVES = 8,
+    UNPACK_AHEAD = 3456,             /* bytes from what is unpacked to what is asked for */
     BLOCK_ROWS = 258,                /* that share one unpacking: whole panels of any instruction set */
     BLOCK_TILES = 2 * V_LINEAR_TILES /* that meet a panel's rows while these are in the nearest cache */
 };
@@ -355,7 +351,7 @@ V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32
     for (uint32_t at = 0; at < n; at += 2) {
         const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type, af);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (h == 0) ask_ahead(unit, unit_bytes_of(type, af));
+        if (h == 0) ask_for_bytes((uintptr_t)unit + UNPACK_AHEAD, unit_bytes_of(type, af));
         unpack_half(type, af, unit, h, at, out);
         unpack_half(type, af, unit, h + 1, at + 1, out);
     }
@@ -529,8 +525,10 @@ V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, u
     const uint64_t tile_bytes = (a->k / 32 + per_unit - 1) / per_unit * unit_bytes_of(type, af);
     const uint8_t *w = a->w;
     if (a->n == 1) {
+        weight_stream weights = stream_of(stream_kind_of(type), w + tile_begin * tile_bytes, w + tile_end * tile_bytes,
+                                   unit_bytes_of(type, af));
         for (uint32_t tile = tile_begin; tile < tile_end; tile++)
-            store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes));
+            store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes, &weights));
         return;
     }
     /* Blocks of nearly equal size, whole panels but for the last. */
