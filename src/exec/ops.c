@@ -19,6 +19,8 @@
 
 enum {
     PIECES_A_WORKER = 8,  /* so that a worker that lost its core holds the step up by little */
+    LEAST_A_WORKER = 2,   /* of a product on one row, however small */
+    PIECE_BYTES = 1 << 18, /* of its weights, about, so that beginning to read costs little beside it */
     PREFILL_TILES = 4,    /* a piece of a product on many rows: its tiles stay in the cache while rows pass */
     LINE_FLOATS = 16,     /* floats in a cache line */
     MIN_LINES = 256,      /* of an elementwise piece */
@@ -67,9 +69,53 @@ static const dct_cache *cache_in(const dct_op_run *run, uint32_t i) { return &ru
 
 static uint32_t tiles_of(const dct_weight *w) { return (uint32_t)dct_div_up(w->n_rows, DCT_TILE_ROWS); }
 
-static uint32_t linear_pieces(const dct_op_run *run, uint32_t n_tiles) {
-    if (rows_of(run, value_in(run, 0)) == 1) return pieces_of(run, n_tiles, 1);
-    uint32_t by_size = (uint32_t)dct_div_up(n_tiles, PREFILL_TILES), by_workers = pieces_of(run, n_tiles, 1);
+static uint64_t tile_bytes(const dct_weight *w) {
+    uint64_t bytes = 0;
+    return dct_layout_tile_bytes(w->type, w->n_cols, &bytes) ? bytes : 0;
+}
+
+enum { MULTI = 3 };
+
+/* The tiles of a product's weights, its inputs 1 to MULTI, are numbered through; where those of input `at` begin. */
+static uint32_t first_tile(const dct_op_run *run, uint32_t at) {
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < at; i++)
+        if (has_in(run, i)) n += tiles_of(weight_in(run, i));
+    return n;
+}
+
+static uint32_t multi_tiles(const dct_op_run *run) { return first_tile(run, 1 + MULTI); }
+
+/* Tiles of all the weights that the product reads side by side. */
+static uint32_t product_tiles(const dct_op_run *run) {
+    return run->op->kind == DCT_OP_LINEAR_MULTI ? multi_tiles(run) : tiles_of(weight_in(run, 1));
+}
+
+/* Bytes of all the weights that the product reads. */
+static uint64_t product_bytes(const dct_op_run *run) {
+    uint32_t n_weights = run->op->kind == DCT_OP_LINEAR_MULTI ? MULTI : run->op->kind == DCT_OP_LINEAR_GLU ? 2 : 1;
+    uint64_t bytes = 0;
+    for (uint32_t i = 1; i <= n_weights; i++) {
+        if (has_in(run, i)) bytes += tiles_of(weight_in(run, i)) * tile_bytes(weight_in(run, i));
+    }
+    return bytes;
+}
+
+/* Pieces a worker, of which there are as many for each so that all end together. */
+static uint32_t pieces_a_worker(const dct_op_run *run) {
+    if (rows_of(run, value_in(run, 0)) > 1) return PIECES_A_WORKER;
+    uint64_t n = product_bytes(run) / PIECE_BYTES / run->n_workers;
+    return n < LEAST_A_WORKER ? LEAST_A_WORKER : n < PIECES_A_WORKER ? (uint32_t)n : PIECES_A_WORKER;
+}
+
+static uint32_t product_pieces(const dct_op_run *run) {
+    const uint32_t n_tiles = product_tiles(run), rows = rows_of(run, value_in(run, 0));
+    const uint32_t by_workers = min_u32(n_tiles, pieces_a_worker(run) * run->n_workers);
+    if (run->op->kind == DCT_OP_LINEAR_GLU) {
+        uint32_t by_scratch = (uint32_t)dct_div_up(n_tiles, dct_glu_tiles(value_in(run, 0)->rows));
+        return rows == 1 && by_workers > by_scratch ? by_workers : by_scratch;
+    }
+    uint32_t by_size = rows == 1 ? 1 : (uint32_t)dct_div_up(n_tiles, PREFILL_TILES);
     return by_size > by_workers ? by_size : by_workers;
 }
 
@@ -95,26 +141,14 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, co
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1));
     const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
-    uint32_t n_pieces = linear_pieces(run, n_tiles);
+    uint32_t n_pieces = product_pieces(run);
     linear_tiles(run, 1, cut(n_tiles, n_pieces, dealt(run, n_pieces, piece)), bias,
                  (output){run->out[0], value_out(run, 0)->cols, 0, residual});
 }
 
-enum { MULTI = 3 };
-
-/* The tiles of a product's weights, its inputs 1 to MULTI, are numbered through; where those of input `at` begin. */
-static uint32_t first_tile(const dct_op_run *run, uint32_t at) {
-    uint32_t n = 0;
-    for (uint32_t i = 1; i < at; i++)
-        if (has_in(run, i)) n += tiles_of(weight_in(run, i));
-    return n;
-}
-
-static uint32_t multi_tiles(const dct_op_run *run) { return first_tile(run, 1 + MULTI); }
-
 /* A piece may take the end of one weight and the beginning of the next. */
 static void multi_piece(const dct_op_run *run, uint32_t piece) {
-    uint32_t n_tiles = multi_tiles(run), n_pieces = linear_pieces(run, n_tiles);
+    uint32_t n_tiles = multi_tiles(run), n_pieces = product_pieces(run);
     range want = cut(n_tiles, n_pieces, dealt(run, n_pieces, piece));
     for (uint32_t i = 0; i < MULTI; i++) {
         if (!has_in(run, 1 + i)) continue;
@@ -126,17 +160,10 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
     }
 }
 
-static uint32_t glu_pieces(const dct_op_run *run) {
-    uint32_t n_tiles = tiles_of(weight_in(run, 1)), rows = rows_of(run, value_in(run, 0));
-    uint32_t by_scratch = (uint32_t)dct_div_up(n_tiles, dct_glu_tiles(value_in(run, 0)->rows));
-    uint32_t by_workers = pieces_of(run, n_tiles, 1);
-    return rows == 1 && by_workers > by_scratch ? by_workers : by_scratch;
-}
-
 /* Gate and up go to the scratch, which holds the rows of these tiles alone, and from there to the output. */
 static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
-    uint32_t n = rows_of(run, value_in(run, 0)), n_pieces = glu_pieces(run);
+    uint32_t n = rows_of(run, value_in(run, 0)), n_pieces = product_pieces(run);
     range tiles = cut(tiles_of(w), n_pieces, dealt(run, n_pieces, piece));
     uint32_t width = (tiles.end - tiles.begin) * DCT_TILE_ROWS, first = tiles.begin * DCT_TILE_ROWS;
     uint32_t m = min_u32(w->n_rows - first, width);
@@ -148,20 +175,13 @@ static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
                           row_f32(run->out[0], value_out(run, 0), t) + first);
 }
 
-/* Tiles of all the weights that the product reads side by side. */
-static uint32_t product_tiles(const dct_op_run *run) {
-    return run->op->kind == DCT_OP_LINEAR_MULTI ? multi_tiles(run) : tiles_of(weight_in(run, 1));
-}
-
 /* Where tile number `tile` of these begins. */
 static const char *product_tile(const dct_op_run *run, uint32_t tile) {
     uint32_t at = 1;
     if (run->op->kind == DCT_OP_LINEAR_MULTI)
         for (uint32_t i = 2; i <= MULTI; i++)
             if (has_in(run, i) && first_tile(run, i) <= tile) at = i;
-    uint64_t bytes = 0;
-    if (!dct_layout_tile_bytes(weight_in(run, at)->type, weight_in(run, at)->n_cols, &bytes)) return NULL;
-    return (const char *)run->in[at] + (tile - first_tile(run, at)) * bytes;
+    return (const char *)run->in[at] + (tile - first_tile(run, at)) * tile_bytes(weight_in(run, at));
 }
 
 void dct_op_expect(const dct_op_run *run, uint32_t worker) {
@@ -173,7 +193,7 @@ void dct_op_expect(const dct_op_run *run, uint32_t worker) {
     uint32_t n_pieces = dct_op_pieces(run);
     if (worker >= n_pieces) return;
     const char *at = product_tile(run, cut(product_tiles(run), n_pieces, dealt(run, n_pieces, worker)).begin);
-    for (uint32_t line = 0; line < EXPECT_BYTES && at != NULL; line += 64) __builtin_prefetch(at + line);
+    for (uint32_t line = 0; line < EXPECT_BYTES; line += 64) __builtin_prefetch(at + line);
 }
 
 /* ---- row by row ---- */
@@ -498,9 +518,7 @@ uint32_t dct_op_pieces(const dct_op_run *run) {
     case DCT_OP_EMBED: case DCT_OP_RMS_NORM: case DCT_OP_QUANT: case DCT_OP_ROPE: case DCT_OP_NORM_QUANT:
     case DCT_OP_LAYER_NORM: case DCT_OP_WINDOW: case DCT_OP_ROUTE: case DCT_OP_MIX: return row_pieces(run);
     case DCT_OP_KV_STORE: case DCT_OP_ROPE_KV: return block_pieces(run);
-    case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: return linear_pieces(run, tiles_of(weight_in(run, 1)));
-    case DCT_OP_LINEAR_MULTI: return linear_pieces(run, multi_tiles(run));
-    case DCT_OP_LINEAR_GLU: return glu_pieces(run);
+    case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_GLU: return product_pieces(run);
     case DCT_OP_ATTN: case DCT_OP_ATTN_ROWS: return attn_row_groups(run) * run->op->p.n_head_kv;
     case DCT_OP_ATTN_PART: return run->n * run->op->p.n_head_kv * (parts_seen(run).end - parts_seen(run).begin);
     case DCT_OP_ATTN_MERGE: return run->n * merge_splits(run);
