@@ -29,10 +29,11 @@ typedef enum cli_form {
     CLI_PLAN_GROUP = 1 << 2, /* plan A B ... */
     CLI_PLAN_DIFF = 1 << 3,  /* plan --diff A B, of which one at least is compiled */
     CLI_PLAN_FILES = 1 << 4, /* plan --diff A B, both plan files */
-    CLI_RUN = 1 << 5,        /* run MODEL */
-    CLI_RUN_FILE = 1 << 6,   /* run MODEL --plan F */
-    CLI_RUN_GROUP = 1 << 7,  /* run A B ... */
-    CLI_FORMS_END = 1 << 8   /* options.c has the verbs of one form from here on */
+    CLI_PLAN_SAVED = 1 << 5, /* plan F.plan */
+    CLI_RUN = 1 << 6,        /* run MODEL */
+    CLI_RUN_FILE = 1 << 7,   /* run MODEL --plan F */
+    CLI_RUN_GROUP = 1 << 8,  /* run A B ... */
+    CLI_FORMS_END = 1 << 9   /* options.c has the verbs of one form from here on */
 } cli_form;
 
 /* Everything that flags can say, whatever the verb; options.c knows which form of a verb takes which. */
@@ -117,6 +118,7 @@ bool cli_is_given(const cli_options *o, const char *long_name);
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);
 int cli_diff(const cli_options *o); /* plan --diff */
+bool cli_is_plan_file(const char *path);
 int cli_plan_onnx(const cli_options *o, const char *path);
 int cli_verify(const cli_options *o);
 int cli_run(const cli_options *o);

@@ -3,17 +3,6 @@
 
 #include "cli/cli.h"
 
-static bool is_plan_file(const char *path) {
-    static const char magic[] = "DCTMPLAN";
-    char begin[sizeof magic - 1];
-    dct_file file;
-    dct_err err;
-    if (dct_file_open(&file, path, &err) != DCT_OK) return false; /* a directory, or what opening the model will tell */
-    bool is_plan = dct_file_read_at(&file, 0, begin, sizeof begin, &err) == DCT_OK && memcmp(begin, magic, sizeof begin) == 0;
-    dct_file_close(&file);
-    return is_plan;
-}
-
 static dctms_status compile(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
     dctms_model *model;
     dctms_status status = dctms_model_open(path, &model, err);
@@ -24,7 +13,7 @@ static dctms_status compile(const char *path, const dctms_plan_params *params, d
 }
 
 static dctms_status get_plan(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
-    return is_plan_file(path) ? dctms_plan_load(path, plan, err) : compile(path, params, plan, err);
+    return cli_is_plan_file(path) ? dctms_plan_load(path, plan, err) : compile(path, params, plan, err);
 }
 
 int cli_diff(const cli_options *o) {
@@ -32,7 +21,7 @@ int cli_diff(const cli_options *o) {
     dctms_plan *before = NULL, *after = NULL;
     dctms_error err;
     if (o->n_args != 2) return cli_usage("usage: dctms plan --diff A B; each a plan file or a model");
-    bool both_files = is_plan_file(o->args[0]) && is_plan_file(o->args[1]);
+    bool both_files = cli_is_plan_file(o->args[0]) && cli_is_plan_file(o->args[1]);
     if (!cli_check_form(o, both_files ? CLI_PLAN_FILES : CLI_PLAN_DIFF) || !cli_plan_params(o, &params)) return DCT_USAGE;
     dctms_status status = get_plan(o->args[0], &params, &before, &err);
     if (status == DCTMS_OK) status = get_plan(o->args[1], &params, &after, &err);

@@ -12,7 +12,7 @@
 
 /* Forms of verbs as bits, so that a row says where it is taken. */
 enum {
-    V_PLAN = CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_GROUP | CLI_PLAN_DIFF | CLI_PLAN_FILES,
+    V_PLAN = CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_GROUP | CLI_PLAN_DIFF | CLI_PLAN_FILES | CLI_PLAN_SAVED,
     V_RUN = CLI_RUN | CLI_RUN_FILE | CLI_RUN_GROUP,
     V_VERIFY = CLI_FORMS_END, V_INSPECT = CLI_FORMS_END << 1, V_TOKENIZE = CLI_FORMS_END << 2, V_SCORE = CLI_FORMS_END << 3,
     V_PACK = CLI_FORMS_END << 4, V_SYNTH = CLI_FORMS_END << 5, V_BENCH = CLI_FORMS_END << 6, V_PROTOCOL = CLI_FORMS_END << 7,
@@ -41,7 +41,8 @@ typedef struct opt_row {
 #define F(name) offsetof(cli_options, name)
 
 static const opt_row rows[] = {
-    {"-m", "--model", NULL, O_STR, CLI_PLAN | CLI_PLAN_ONNX | CLI_RUN | CLI_RUN_FILE | V_SINGLE | V_VERIFY, F(model),
+    {"-m", "--model", NULL, O_STR,
+     CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_SAVED | CLI_RUN | CLI_RUN_FILE | V_SINGLE | V_VERIFY, F(model),
      "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
     {"-c", "--ctx-size", NULL, O_U32, V_ONE, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
      "context: input and output together (default, and 0: at most 4096)"},
@@ -119,17 +120,19 @@ static const opt_row rows[] = {
      "write the problem here, with an offset for each item (a hint is kept, not used)"},
     {"-o", "--output", NULL, O_STR, V_BENCH, F(bench_format), NULL, "FORMAT", "md (default), csv, json or jsonl"},
     {NULL, "--json", NULL, O_FLAG, V_PLAN | V_RUN | V_INSPECT, F(json), NULL, NULL, "one JSON object"},
-    {NULL, "--text", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_ONNX, F(text), NULL, NULL,
+    {NULL, "--text", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_SAVED, F(text), NULL, NULL,
      "the whole plan: items, values, steps, certificate"},
-    {NULL, "--paper", NULL, O_FLAG, CLI_PLAN, F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
-    {NULL, "--svg", NULL, O_STR, CLI_PLAN | CLI_PLAN_ONNX | V_PACK, F(svg), NULL, "FILE", "draw the arena"},
+    {NULL, "--paper", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_SAVED,
+     F(paper), NULL, NULL, "count tensors and buffers as the paper does"},
+    {NULL, "--svg", NULL, O_STR, CLI_PLAN | CLI_PLAN_ONNX | CLI_PLAN_SAVED | V_PACK, F(svg), NULL, "FILE",
+     "draw the arena"},
     {NULL, "--exclusive", NULL, O_FLAG, CLI_PLAN_GROUP | CLI_RUN_GROUP, F(exclusive), NULL, NULL,
      "several models, of which one runs at a time: their intermediates share bytes"},
     {NULL, "--concurrent", NULL, O_FLAG, CLI_PLAN_GROUP | CLI_RUN_GROUP, F(concurrent), NULL, NULL,
      "several models, any of which may run at any time"},
     {NULL, "--overlap", NULL, O_FLAG, CLI_PLAN | CLI_PLAN_DIFF, F(overlap), NULL, NULL,
      "room for decode to run while another phase does: their intermediates, inputs and logits are apart"},
-    {NULL, "--html", NULL, O_STR, CLI_PLAN, F(html), NULL, "FILE",
+    {NULL, "--html", NULL, O_STR, CLI_PLAN | CLI_PLAN_SAVED, F(html), NULL, "FILE",
      "the plan as one page for a browser, which needs nothing else"},
     {NULL, "--diff", NULL, O_FLAG, CLI_PLAN_DIFF | CLI_PLAN_FILES, F(diff), NULL, NULL,
      "what differs between two plans, A and B: plan files or models"},
@@ -142,7 +145,8 @@ static const opt_row rows[] = {
      "of an ONNX file: what is in an input, where that decides which branch is taken; may be repeated"},
     {NULL, "--keep-order", NULL, O_FLAG, CLI_PLAN_ONNX, F(keep_order), NULL, NULL,
      "of an ONNX file: its order of nodes, where another would need less memory"},
-    {NULL, "--phase", NULL, O_STR, CLI_PLAN, F(phase), NULL, "PHASE", "which phase --svg draws: prefill (default) or decode"},
+    {NULL, "--phase", NULL, O_STR, CLI_PLAN | CLI_PLAN_SAVED, F(phase), NULL, "PHASE",
+     "which phase --svg draws: prefill (default) or decode"},
     {NULL, "--all", NULL, O_FLAG, V_INSPECT, F(all), NULL, NULL, "every array element"},
     {NULL, "--ids-file", NULL, O_STR, V_SCORE, F(ids_file), NULL, "FILE",
      "score token ids (decimal, separated by spaces) instead of a text"},
@@ -360,12 +364,13 @@ static const struct {
     cli_form form;
     const char *name;
 } forms[] = {
-    {CLI_PLAN, "a model that is no ONNX file"},
+    {CLI_PLAN, "a model that is neither an ONNX file nor a plan"},
     {CLI_PLAN_ONNX, "an ONNX file, which has no bounds: --dim, --input, --value, --keep-order, --nodes, --json, --text and "
                     "--svg do"},
     {CLI_PLAN_GROUP, "several models: they are shown as a table or with --json; plan one for the rest"},
     {CLI_PLAN_DIFF, "--diff, which takes --json and bounds"},
     {CLI_PLAN_FILES, "--diff of two plan files, which have their bounds; --json does"},
+    {CLI_PLAN_SAVED, "a plan file, which has its bounds: --json, --text, --paper, --svg and --html do"},
     {CLI_RUN_FILE, "--plan: its bounds are those of the file"},
     {CLI_RUN_GROUP, "several models, which are planned here and answer one prompt each (-p)"},
 };
@@ -375,7 +380,7 @@ static const struct {
     int forms;
     const char *names[6];
 } alternatives[] = {
-    {CLI_PLAN, {"--json", "--text", "--paper", "--concurrency", "--emit"}},
+    {CLI_PLAN | CLI_PLAN_SAVED, {"--json", "--text", "--paper", "--concurrency", "--emit"}},
     {V_RUN | V_TOKENIZE, {"--prompt", "--file"}},
     {V_SCORE, {"--file", "--ids-file"}},
     {V_RUN, {"--no-conversation", "--system-prompt"}},
@@ -387,7 +392,7 @@ static const struct {
     int forms;
     const char *name, *needed;
 } companions[] = {
-    {CLI_PLAN, "--phase", "--svg"},
+    {CLI_PLAN | CLI_PLAN_SAVED, "--phase", "--svg"},
     {CLI_PLAN, "--file", "--emit"},
     {CLI_PLAN, "--mlock", "--emit"},
 };

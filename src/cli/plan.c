@@ -31,9 +31,58 @@ static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char
     return cli_sink_save(&sink, path);
 }
 
+static int draw_files(const dctms_plan *plan, dctms_plan_format drawn, const cli_options *o) {
+    int code = o->svg != NULL ? draw_plan(plan, drawn, o->svg) : 0;
+    if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
+    return code;
+}
+
+/* The input is read while the output is written. */
+static int check_outputs(const cli_options *o) {
+    cli_paths paths = {{cli_model_path(o)}, {NULL}};
+    cli_add_path(paths.in, o->cost_profile);
+    cli_add_path(paths.out, o->output);
+    cli_add_path(paths.out, o->svg);
+    cli_add_path(paths.out, o->html);
+    return cli_check_outputs(&paths);
+}
+
 static bool is_onnx(const char *path) {
     size_t n = strlen(path);
     return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
+}
+
+bool cli_is_plan_file(const char *path) {
+    static const char magic[] = "DCTMPLAN";
+    char begin[sizeof magic - 1];
+    dct_file file;
+    dct_err err;
+    if (dct_file_open(&file, path, &err) != DCT_OK) return false; /* a directory, or what opening the model will tell */
+    bool is_plan = dct_file_read_at(&file, 0, begin, sizeof begin, &err) == DCT_OK && memcmp(begin, magic, sizeof begin) == 0;
+    dct_file_close(&file);
+    return is_plan;
+}
+
+/* A plan that was saved, as it is; nothing of it is shown before it is verified. */
+static int plan_saved(const cli_options *o, const char *path) {
+    dctms_plan_format drawn;
+    dctms_plan *plan;
+    dctms_error err;
+    char defect[32];
+    if (!cli_check_form(o, CLI_PLAN_SAVED)) return DCT_USAGE;
+    int code = check_outputs(o);
+    if (code != 0) return code;
+    if (!parse_phase(o, &drawn)) return DCT_USAGE;
+    if (dctms_plan_load(path, &plan, &err) != DCTMS_OK) return cli_fail(&err);
+    if (dctms_plan_verify(plan, NULL, defect, &err) == DCTMS_OK) {
+        code = print_plan(plan, NULL, o);
+        if (code == 0) code = draw_files(plan, drawn, o);
+    } else {
+        cli_note("dctms: %s: %s: %s\n", path, defect, err.message);
+        code = err.code;
+    }
+    dctms_plan_free(plan);
+    return code;
 }
 
 int cli_plan(const cli_options *o) {
@@ -41,15 +90,11 @@ int cli_plan(const cli_options *o) {
     if (cli_is_group(o)) return cli_plan_group(o);
     if (cli_has_more_args(o)) return cli_usage("plan takes one model after -m, or several without");
     if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
+    if (cli_is_plan_file(cli_model_path(o))) return plan_saved(o, cli_model_path(o));
     if (!cli_check_form(o, CLI_PLAN)) return DCT_USAGE;
     dctms_plan_params params;
     dctms_plan_format drawn;
-    cli_paths paths = {{cli_model_path(o)}, {NULL}};
-    cli_add_path(paths.in, o->cost_profile);
-    cli_add_path(paths.out, o->output);
-    cli_add_path(paths.out, o->svg);
-    cli_add_path(paths.out, o->html);
-    int code = cli_check_outputs(&paths);
+    int code = check_outputs(o);
     if (code != 0) return code;
     if (!cli_plan_params(o, &params) || !parse_phase(o, &drawn) || !cli_check_emit(o)) return DCT_USAGE;
     dctms_error err;
@@ -66,8 +111,7 @@ int cli_plan(const cli_options *o) {
     }
     cli_warn_context(model, plan, o);
     code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, model, o);
-    if (code == 0 && o->svg != NULL) code = draw_plan(plan, drawn, o->svg);
-    if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
+    if (code == 0) code = draw_files(plan, drawn, o);
     if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
     dctms_plan_free(plan);
 close_model:

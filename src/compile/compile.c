@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "compile/passes.h"
 #include "compile/sort.h"
-#include "plan/plan_text.h"
 
 static dct_status check_bounds(const dct_compile_params *params, dct_err *err) {
     const dct_bounds *b = &params->bounds;
@@ -233,50 +232,4 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     if (status != DCT_OK) return status;
     *out = plan;
     return DCT_OK;
-}
-
-uint32_t dct_next_chunk(uint32_t ubatch) {
-    uint32_t power = 1;
-    while (power < ubatch && power < ubatch - power) power *= 2;
-    return ubatch > 1 ? power : 0;
-}
-
-dct_need dct_need_of(const dct_plan *plan) {
-    dct_need need = {.bytes = plan->m_max_bytes, .n_ctx = plan->bounds.n_ctx, .ubatch = plan->bounds.ubatch};
-    for (int r = 0; r < DCT_REGION_COUNT; r++) need.terms[r] = dct_plan_region_bytes(plan, (dct_region)r);
-    return need;
-}
-
-dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err) {
-    return dct_fail(err, DCT_NO_FIT,
-                    "needs at least %llu bytes (%.2f MiB) with ctx %u and ubatch %u: weights %.2f, kv %.2f, persistent %.2f, "
-                    "intermediate %.2f, runtime %.2f MiB; the budget is %llu bytes (%.2f MiB)",
-                    (unsigned long long)least->bytes, dct_mib(least->bytes), least->n_ctx, least->ubatch,
-                    dct_mib(least->terms[DCT_REGION_WEIGHTS]), dct_mib(least->terms[DCT_REGION_KV]),
-                    dct_mib(least->terms[DCT_REGION_PERSISTENT]), dct_mib(least->terms[DCT_REGION_ARENA]),
-                    dct_mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, dct_mib(budget));
-}
-
-dct_status dct_compile_budget(const dct_compile_params *given, uint64_t budget, dct_arena *arena, dct_plan **out,
-                              uint64_t *least_bytes, dct_err *err) {
-    dct_compile_params params = *given;
-    dct_need least = {.bytes = UINT64_MAX};
-    for (uint32_t ubatch = given->bounds.ubatch; ubatch > 0; ubatch = dct_next_chunk(ubatch)) {
-        dct_arena trial;
-        dct_arena_init(&trial, arena->limit_bytes);
-        params.bounds.ubatch = ubatch;
-        dct_plan *plan = NULL;
-        dct_status status = dct_compile(&params, &trial, &plan, err);
-        dct_need need = {0};
-        if (status == DCT_OK) need = dct_need_of(plan);
-        dct_arena_deinit(&trial);
-        if (status != DCT_OK) return status;
-        if (need.bytes < least.bytes) least = need;
-        if (need.bytes <= budget) {
-            *least_bytes = need.bytes;
-            return dct_compile(&params, arena, out, err);
-        }
-    }
-    *least_bytes = least.bytes;
-    return dct_fail_budget(&least, budget, err);
 }

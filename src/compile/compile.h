@@ -63,24 +63,6 @@ dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind ki
 /* A complete plan in `arena`. */
 dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 
-/* What a plan needs, when it does not fit a budget. */
-typedef struct dct_need {
-    uint64_t bytes, terms[DCT_REGION_COUNT];
-    uint32_t n_ctx, ubatch;
-} dct_need;
-dct_need dct_need_of(const dct_plan *plan);
-
-/* DCT_NO_FIT "needs at least X: what each term costs; the budget is Y". */
-dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err);
-
-/* The chunk to try after one that is too large: the power of two below it; below 1 there is 0. */
-uint32_t dct_next_chunk(uint32_t ubatch);
-
-/* The largest ubatch (the bound given, or a power of two below it) whose M_max is at most `budget`. DCT_NO_FIT
- * "needs at least X: what each term costs; the budget is Y" when none is; *least_bytes is X. */
-dct_status dct_compile_budget(const dct_compile_params *params, uint64_t budget, dct_arena *arena, dct_plan **out,
-                              uint64_t *least_bytes, dct_err *err) DCT_MUST_CHECK;
-
 /* Lays plans out in one reservation; everything lies in the arena, the list of plans stays the caller's. `exclusive`: no two of
  * them will run at the same time. DCT_NO_FIT when their sum does not fit in 64 bits. */
 dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,

@@ -235,7 +235,8 @@ typedef struct dct_request {
 dct_status dct_compile_bounds(const dctms_model *m, const dct_request *request, const dct_bounds *bounds, dct_plan *smaller,
                               uint32_t n_smaller, dct_arena *work, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 
-/* family.c: the plan for the context steps that the parameters name. `bounds` are the largest member's. */
+/* family.c: the plan for the context steps that the parameters name, if any, with the largest chunks up to theirs that a budget
+ * allows. `bounds` are the largest member's. DCT_NO_FIT "needs at least X: what each term costs; the budget is Y". */
 dct_status dct_family_compile(const dctms_model *m, const dct_request *request, const dct_bounds *bounds, dct_arena *work,
                               dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 

@@ -107,7 +107,6 @@ dct_status dct_compile_bounds(const dctms_model *m, const dct_request *r, const 
     dct_compile_params c = {.model = &m->model, .hp = &m->hp, .profile = &r->profile, .pack_nodes = p->pack_nodes,
                             .bounds = *bounds, .smaller = smaller, .n_smaller = n_smaller};
     dct_items items;
-    uint64_t least;
     dct_status status = dct_items_measure(m, &c.bounds, n_smaller + 1, work, &items, err);
     if (status != DCT_OK) return status;
     c.extra = items.item;
@@ -115,18 +114,10 @@ dct_status dct_compile_bounds(const dctms_model *m, const dct_request *r, const 
     c.staging_bytes = items.staging_bytes;
     c.kernel_bytes = items.kernel_bytes;
     c.text_scratch_bytes = items.text_scratch_bytes;
-    if (p->memory_budget != 0 && p->n_ctx_steps == 0) return dct_compile_budget(&c, p->memory_budget, work, out, &least, err);
     return dct_compile(&c, work, out, err);
 }
 
-/* With these bounds, and the largest chunk up to theirs that a budget allows. */
-static dct_status compile_bounds(const dctms_model *m, const dct_request *r, const dct_bounds *bounds, dct_arena *work,
-                                 dct_plan **out, dct_err *err) {
-    if (r->params.n_ctx_steps != 0) return dct_family_compile(m, r, bounds, work, out, err);
-    return dct_compile_bounds(m, r, bounds, NULL, 0, work, out, err);
-}
-
-/* As above for a context of n_ctx tokens, and nothing of it is kept. */
+/* Whether a context of n_ctx tokens fits the budget; nothing of the plan is kept. */
 static dct_status try_context(const dctms_model *m, const dct_request *r, uint32_t n_ctx, dct_err *err) {
     dct_request q = *r;
     dct_bounds bounds;
@@ -135,7 +126,7 @@ static dct_status try_context(const dctms_model *m, const dct_request *r, uint32
     q.params.n_ctx = n_ctx;
     dct_arena_init(&work, 0);
     dct_status status = choose_bounds(m, &q.params, &bounds, err);
-    if (status == DCT_OK) status = compile_bounds(m, &q, &bounds, &work, &plan, err);
+    if (status == DCT_OK) status = dct_family_compile(m, &q, &bounds, &work, &plan, err);
     dct_arena_deinit(&work);
     return status;
 }
@@ -171,11 +162,11 @@ static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *
     if (p->budget_ctx > bounds.n_ctx)
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens is more than the context of %u", p->budget_ctx,
                         bounds.n_ctx);
-    status = compile_bounds(m, r, &bounds, work, out, err);
+    status = dct_family_compile(m, r, &bounds, work, out, err);
     if (status != DCT_NO_FIT || p->budget_ctx == 0) return status;
     status = reduce_context(m, r, bounds.n_ctx, &p->n_ctx, err);
     if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
-    return status == DCT_OK ? compile_bounds(m, r, &bounds, work, out, err) : status;
+    return status == DCT_OK ? dct_family_compile(m, r, &bounds, work, out, err) : status;
 }
 
 /* One of the paths is "". */

@@ -18,14 +18,14 @@
 #include "kernels/kv.h"
 
 enum {
-    PIECES_A_WORKER = 8,  /* so that a worker that lost its core holds the step up by little */
-    LEAST_A_WORKER = 2,   /* of a product on one row, however small */
+    PIECES_A_WORKER = 8,   /* so that a worker that lost its core holds the step up by little */
+    LEAST_A_WORKER = 2,    /* of a product on one row, however small */
     PIECE_BYTES = 1 << 18, /* of its weights, about, so that beginning to read costs little beside it */
-    PREFILL_TILES = 4,    /* a piece of a product on many rows: its tiles stay in the cache while rows pass */
-    LINE_FLOATS = 16,     /* floats in a cache line */
-    MIN_LINES = 256,      /* of an elementwise piece */
-    MAX_LINES = 1 << 20,  /* so that kernels can count its elements */
-    EXPECT_BYTES = 4096   /* of weights asked for while a worker waits */
+    PREFILL_TILES = 4,     /* a piece of a product on many rows: its tiles stay in the cache while rows pass */
+    LINE_FLOATS = 16,      /* floats in a cache line */
+    MIN_LINES = 256,       /* of an elementwise piece */
+    MAX_LINES = 1 << 20,   /* so that kernels can count its elements */
+    EXPECT_BYTES = 4096    /* of weights asked for while a worker waits */
 };
 
 typedef struct range { uint32_t begin, end; } range;

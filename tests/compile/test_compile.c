@@ -1,4 +1,4 @@
-/* Whole compiles: families, real shapes, sums, budgets, repeatability. */
+/* Whole compiles: families, real shapes, sums, repeatability. */
 #include "compile/compile_support.h"
 #include "compile/passes.h"
 
@@ -211,78 +211,6 @@ static void extras_and_staging_are_items(void **state) {
     subject_close(&s);
 }
 
-static void a_budget_chooses_the_largest_chunk(void **state) {
-    (void)state;
-    subject s;
-    subject_qwen(&s, &QWEN_1_5B);
-    dct_arena arena;
-    dct_arena_init(&arena, 0);
-    dct_err err;
-    uint64_t need[10], least; /* of 2^i rows */
-    for (uint32_t i = 0; i < 10; i++) {
-        dct_compile_params params = params_of(&s, 1280, 256, 1u << i, 2);
-        need[i] = compile_ok(&params, &arena)->m_max_bytes;
-        if (i > 0) assert_true(need[i] > need[i - 1]);
-    }
-    dct_compile_params params = params_of(&s, 1280, 256, 512, 2);
-    dct_plan *plan = NULL;
-    for (uint32_t i = 0; i < 10; i++) {
-        assert_int_equal(dct_compile_budget(&params, need[i], &arena, &plan, &least, &err), DCT_OK);
-        assert_int_equal(plan->bounds.ubatch, 1u << i);
-        assert_int_equal(plan->m_max_bytes, need[i]);
-    }
-    plan = NULL;
-    assert_int_equal(dct_compile_budget(&params, need[0] - 1, &arena, &plan, &least, &err), DCT_NO_FIT);
-    assert_null(plan);
-    assert_int_equal(least, need[0]);
-    char number[32];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)need[0]);
-    assert_non_null(strstr(err.message, number));
-    snprintf(number, sizeof number, "%llu", (unsigned long long)need[0] - 1);
-    assert_non_null(strstr(err.message, number));
-    params.bounds.ubatch = 300; /* no power of two: itself, then 256, ... */
-    assert_int_equal(dct_compile_budget(&params, need[9], &arena, &plan, &least, &err), DCT_OK);
-    assert_int_equal(plan->bounds.ubatch, 300);
-    assert_int_equal(dct_compile_budget(&params, need[8], &arena, &plan, &least, &err), DCT_OK);
-    assert_int_equal(plan->bounds.ubatch, 256);
-    dct_arena_deinit(&arena);
-    subject_close(&s);
-}
-
-/* Whatever the model, the bounds and the text scratch: the number that a refusal names is enough, and a byte less is not. */
-static void the_least_that_is_named_is_enough(void **state) {
-    (void)state;
-    static const char *const families[] = {"llama", "qwen2", "gemma3", "phi3"};
-    static const uint64_t scratch[] = {0, 1000, 40000, 300000, UINT64_C(20) << 20}; /* within the arena, above it, far above it */
-    for (size_t f = 0; f < 4; f++) {
-        subject s;
-        subject_tiny(&s, families[f], DCT_TYPE_Q8_0);
-        dct_arena arena;
-        dct_arena_init(&arena, 0);
-        for (uint32_t i = 0; i < 15; i++) {
-            dct_compile_params params = params_of(&s, 64 << (i % 3), 16, i % 2 == 0 ? 48 : 7, 1 + i % 3);
-            params.text_scratch_bytes = scratch[i % 5];
-            params.staging_bytes = scratch[i % 4];
-            dct_plan *plan = NULL;
-            uint64_t least = 0, again;
-            dct_err err;
-            assert_int_equal(dct_compile_budget(&params, 1, &arena, &plan, &least, &err), DCT_NO_FIT);
-            assert_int_equal(dct_compile_budget(&params, least, &arena, &plan, &again, &err), DCT_OK);
-            assert_int_equal(plan->m_max_bytes, least);
-            check_envelope(plan);
-            uint64_t offset, bytes;
-            bool has_item = dct_plan_find_item(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &offset, &bytes);
-            assert_true((has_item ? bytes : plan->region_bytes[DCT_REGION_ARENA]) >= params.text_scratch_bytes);
-            plan = NULL;
-            assert_int_equal(dct_compile_budget(&params, least - 1, &arena, &plan, &again, &err), DCT_NO_FIT);
-            assert_int_equal(again, least);
-            assert_null(plan);
-        }
-        dct_arena_deinit(&arena);
-        subject_close(&s);
-    }
-}
-
 /* Names of weights come from files: none of them is taken for what the engine looks up. */
 static void items_are_found_in_their_region(void **state) {
     (void)state;
@@ -384,8 +312,6 @@ int main(void) {
         cmocka_unit_test(one_worker_needs_no_waits),
         cmocka_unit_test(positions_beyond_the_bound_are_an_item),
         cmocka_unit_test(extras_and_staging_are_items),
-        cmocka_unit_test(a_budget_chooses_the_largest_chunk),
-        cmocka_unit_test(the_least_that_is_named_is_enough),
         cmocka_unit_test(items_are_found_in_their_region),
         cmocka_unit_test(sums_that_wrap_are_refused),
         cmocka_unit_test(senseless_bounds_are_usage_errors),
