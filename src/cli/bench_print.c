@@ -1,10 +1,9 @@
 /* Rows of bench: one list of named fields for all formats. Names are llama-bench's where it has the field; what it does not know
  * stands behind.
  *
- *   of_peak    share of the machine's ceiling that a test reached: of tokens generated, packed weights read a second over the
- *              read rate of all workers; of a prompt, multiply-accumulates of products a second over the int8 rate. The ceiling
- *              is a best pass, so the test counts by its median token or repetition: what a neighbour took from single ones
- *              says nothing of the program. A test that does both has none.
+ *   of_peak    of tokens generated, packed weights read a second over the read rate of all workers; of a prompt, products'
+ *              multiply-accumulates a second over the int8 rate. Medians on both sides, of tokens or repetitions and of the
+ *              passes measured before: what a neighbour takes, it takes of both. A test that does both has none.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,8 +44,8 @@ static double of_peak(const bench_result *r) {
     const bench_test *t = r->test;
     const dct_roofline *roof = r->roofline;
     if (roof == NULL || (t->n_prompt > 0) == (t->n_gen > 0)) return (double)NAN;
-    if (t->n_gen > 0) return (double)r->plan->step_weight_bytes * 1e3 / r->times.p50_ms / roof->bytes_per_s_all;
-    return prompt_macs(r) * 1e9 / r->times.median_ns / roof->macs_per_s_all;
+    if (t->n_gen > 0) return (double)r->plan->step_weight_bytes * 1e3 / r->times.p50_ms / roof->bytes_per_s_usual;
+    return prompt_macs(r) * 1e9 / r->times.median_ns / roof->macs_per_s_usual;
 }
 
 static void name_test(const bench_result *r, char *name, size_t size) {
@@ -103,8 +102,10 @@ static void fill_own_fields(fields *f, const bench_result *r) {
     add_number(f, "macs_per_prompt", r->test->n_prompt > 0 ? prompt_macs(r) : none, 0);
     add_number(f, "read_bytes_per_s_one", roof != NULL ? roof->bytes_per_s_one : none, 0);
     add_number(f, "read_bytes_per_s_all", roof != NULL ? roof->bytes_per_s_all : none, 0);
+    add_number(f, "read_bytes_per_s_usual", roof != NULL ? roof->bytes_per_s_usual : none, 0);
     add_number(f, "int8_macs_per_s_one", roof != NULL ? roof->macs_per_s_one : none, 0);
     add_number(f, "int8_macs_per_s_all", roof != NULL ? roof->macs_per_s_all : none, 0);
+    add_number(f, "int8_macs_per_s_usual", roof != NULL ? roof->macs_per_s_usual : none, 0);
     add_number(f, "of_peak", of_peak(r), 4);
     add_count(f, "m_max_bytes", r->memory.m_max_bytes);
     add_count(f, "vm_hwm_bytes", r->memory.vm_hwm_bytes);
@@ -258,10 +259,11 @@ void bench_print_row(bench_sheet *sheet, const bench_result *r) {
 }
 
 static void print_roofline(const dct_roofline *roof) {
-    uint32_t n = roof->n_workers;
-    cli_print("roofline: read %.1f GB/s with 1 worker, ", roof->bytes_per_s_one * 1e-9);
-    cli_print("%.1f with %u; ", roof->bytes_per_s_all * 1e-9, n);
-    cli_print("int8 %.1f GMAC/s with 1 worker, %.1f with %u\n", roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9, n);
+    const uint32_t n = roof->n_workers;
+    cli_print("roofline: read %.1f GB/s with 1 worker, %.1f with %u (%.1f in a median pass); ", roof->bytes_per_s_one * 1e-9,
+              roof->bytes_per_s_all * 1e-9, n, roof->bytes_per_s_usual * 1e-9);
+    cli_print("int8 %.1f GMAC/s with 1 worker, %.1f with %u (%.1f)\n", roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9,
+              n, roof->macs_per_s_usual * 1e-9);
 }
 
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n) {
