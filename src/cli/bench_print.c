@@ -44,8 +44,8 @@ static double of_peak(const bench_result *r) {
     const bench_test *t = r->test;
     const dct_roofline *roof = r->roofline;
     if (roof == NULL || (t->n_prompt > 0) == (t->n_gen > 0)) return (double)NAN;
-    if (t->n_gen > 0) return (double)r->plan->step_weight_bytes * 1e3 / r->times.p50_ms / roof->bytes_per_s_usual;
-    return prompt_macs(r) * 1e9 / r->times.median_ns / roof->macs_per_s_usual;
+    if (t->n_gen > 0) return (double)r->plan->step_weight_bytes * 1e3 / r->times.p50_ms / roof->bytes_per_s_median;
+    return prompt_macs(r) * 1e9 / r->times.median_ns / roof->macs_per_s_median;
 }
 
 static void name_test(const bench_result *r, char *name, size_t size) {
@@ -102,10 +102,10 @@ static void fill_own_fields(fields *f, const bench_result *r) {
     add_number(f, "macs_per_prompt", r->test->n_prompt > 0 ? prompt_macs(r) : none, 0);
     add_number(f, "read_bytes_per_s_one", roof != NULL ? roof->bytes_per_s_one : none, 0);
     add_number(f, "read_bytes_per_s_all", roof != NULL ? roof->bytes_per_s_all : none, 0);
-    add_number(f, "read_bytes_per_s_usual", roof != NULL ? roof->bytes_per_s_usual : none, 0);
+    add_number(f, "read_bytes_per_s_median", roof != NULL ? roof->bytes_per_s_median : none, 0);
     add_number(f, "int8_macs_per_s_one", roof != NULL ? roof->macs_per_s_one : none, 0);
     add_number(f, "int8_macs_per_s_all", roof != NULL ? roof->macs_per_s_all : none, 0);
-    add_number(f, "int8_macs_per_s_usual", roof != NULL ? roof->macs_per_s_usual : none, 0);
+    add_number(f, "int8_macs_per_s_median", roof != NULL ? roof->macs_per_s_median : none, 0);
     add_number(f, "of_peak", of_peak(r), 4);
     add_count(f, "m_max_bytes", r->memory.m_max_bytes);
     add_count(f, "vm_hwm_bytes", r->memory.vm_hwm_bytes);
@@ -261,9 +261,9 @@ void bench_print_row(bench_sheet *sheet, const bench_result *r) {
 static void print_roofline(const dct_roofline *roof) {
     const uint32_t n = roof->n_workers;
     cli_print("roofline: read %.1f GB/s with 1 worker, %.1f with %u (%.1f in a median pass); ", roof->bytes_per_s_one * 1e-9,
-              roof->bytes_per_s_all * 1e-9, n, roof->bytes_per_s_usual * 1e-9);
+              roof->bytes_per_s_all * 1e-9, n, roof->bytes_per_s_median * 1e-9);
     cli_print("int8 %.1f GMAC/s with 1 worker, %.1f with %u (%.1f)\n", roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9,
-              n, roof->macs_per_s_usual * 1e-9);
+              n, roof->macs_per_s_median * 1e-9);
 }
 
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n) {

@@ -115,10 +115,12 @@ int cli_unknown_verb(const char *verb); /* says what to type; DCT_USAGE */
 bool cli_check_form(const cli_options *o, cli_form form);
 bool cli_is_given(const cli_options *o, const char *long_name);
 
+/* Whether a file begins as plan files do; false too when it cannot be read. */
+bool cli_is_plan_file(const char *path);
+
 /* One verb each. They print their own failures (cli_fail) and return the exit code. */
 int cli_plan(const cli_options *o);
 int cli_diff(const cli_options *o); /* plan --diff */
-bool cli_is_plan_file(const char *path);
 int cli_plan_onnx(const cli_options *o, const char *path);
 int cli_verify(const cli_options *o);
 int cli_run(const cli_options *o);

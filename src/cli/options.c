@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/hash.h"
 #include "base/os.h"
 #include "cli/cli.h"
@@ -256,10 +257,10 @@ static bool append(cli_list *list, const char *value) {
 
 static void note_given(cli_options *o, const opt_row *row) {
     size_t i = (size_t)(row - rows);
-    o->given[i / 64] |= UINT64_C(1) << i % 64;
+    dct_bit_set(o->given, i);
 }
 
-static bool is_given(const cli_options *o, size_t i) { return (o->given[i / 64] >> i % 64 & 1) != 0; }
+static bool is_given(const cli_options *o, size_t i) { return dct_bit_is_set(o->given, i); }
 
 /* Stores the value of one flag; false when it is not of the kind the row wants. */
 static bool store(const opt_row *row, const char *value, cli_options *o) {
@@ -364,7 +365,7 @@ static const struct {
     cli_form form;
     const char *name;
 } forms[] = {
-    {CLI_PLAN, "a model that is neither an ONNX file nor a plan"},
+    {CLI_PLAN, "a model that is no ONNX file"},
     {CLI_PLAN_ONNX, "an ONNX file, which has no bounds: --dim, --input, --value, --keep-order, --nodes, --json, --text and "
                     "--svg do"},
     {CLI_PLAN_GROUP, "several models: they are shown as a table or with --json; plan one for the rest"},

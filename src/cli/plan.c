@@ -63,24 +63,31 @@ bool cli_is_plan_file(const char *path) {
     return is_plan;
 }
 
+/* Says which rule a plan breaks, if any; `model` may be NULL. */
+static int check_plan(const dctms_plan *plan, const dctms_model *model, const char *path) {
+    dctms_error err;
+    char defect[32];
+    if (dctms_plan_verify(plan, model, defect, &err) == DCTMS_OK) return 0;
+    cli_note("dctms: %s: %s: %s\n", path, defect, err.message);
+    return err.code;
+}
+
 /* A plan that was saved, as it is; nothing of it is shown before it is verified. */
 static int plan_saved(const cli_options *o, const char *path) {
     dctms_plan_format drawn;
     dctms_plan *plan;
+    dctms_plan_info info;
     dctms_error err;
-    char defect[32];
     if (!cli_check_form(o, CLI_PLAN_SAVED)) return DCT_USAGE;
     int code = check_outputs(o);
     if (code != 0) return code;
     if (!parse_phase(o, &drawn)) return DCT_USAGE;
     if (dctms_plan_load(path, &plan, &err) != DCTMS_OK) return cli_fail(&err);
-    if (dctms_plan_verify(plan, NULL, defect, &err) == DCTMS_OK) {
-        code = print_plan(plan, NULL, o);
-        if (code == 0) code = draw_files(plan, drawn, o);
-    } else {
-        cli_note("dctms: %s: %s: %s\n", path, defect, err.message);
-        code = err.code;
-    }
+    dctms_plan_get_info(plan, &info);
+    if (info.n_output == 0 && o->phase == NULL) drawn = DCTMS_PLAN_SVG_GRAPH; /* a traced graph generates nothing */
+    code = check_plan(plan, NULL, path);
+    if (code == 0) code = print_plan(plan, NULL, o);
+    if (code == 0) code = draw_files(plan, drawn, o);
     dctms_plan_free(plan);
     return code;
 }
@@ -126,16 +133,10 @@ int cli_verify(const cli_options *o) {
     dctms_plan *plan;
     dctms_model *model = NULL;
     if (dctms_plan_load(o->args[0], &plan, &err) != DCTMS_OK) return cli_fail(&err);
-    int code = 0;
-    char defect[32];
-    if (model_path != NULL && dctms_model_open(model_path, &model, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-    } else if (dctms_plan_verify(plan, model, defect, &err) != DCTMS_OK) {
-        cli_note("dctms: %s: %s: %s\n", o->args[0], defect, err.message);
-        code = err.code;
-    } else {
+    bool is_open = model_path == NULL || dctms_model_open(model_path, &model, &err) == DCTMS_OK;
+    int code = is_open ? check_plan(plan, model, o->args[0]) : cli_fail(&err);
+    if (code == 0)
         cli_print("%s: verified%s\n", o->args[0], model == NULL ? " (alone; name the model to compare it with its graph)" : "");
-    }
     dctms_model_free(model);
     dctms_plan_free(plan);
     return code;

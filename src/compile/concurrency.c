@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/bits.h"
 #include "compile/concurrency.h"
 #include "compile/passes.h"
 #include "compile/sort.h"
@@ -20,10 +21,6 @@ typedef struct search {
     dct_op_id *chosen;    /* R */
     dct_op_sets *out;
 } search;
-
-static bool has(const uint64_t *row, uint32_t i) { return row[i / 64] >> (i % 64) & 1; }
-static void add(uint64_t *row, uint32_t i) { row[i / 64] |= UINT64_C(1) << (i % 64); }
-static void drop(uint64_t *row, uint32_t i) { row[i / 64] &= ~(UINT64_C(1) << (i % 64)); }
 
 static uint32_t count_common(const uint64_t *a, const uint64_t *b, uint32_t words) {
     uint32_t n = 0;
@@ -38,7 +35,7 @@ static void follow(uint64_t *before, uint32_t words, dct_op_id from, dct_op_id t
     if (from == DCT_NONE || from == to) return;
     uint64_t *row = &before[(uint64_t)to * words];
     for (uint32_t w = 0; w < words; w++) row[w] |= before[(uint64_t)from * words + w];
-    add(row, from);
+    dct_bit_set(row, from);
 }
 
 /* Bit a of row b: a path leads from a to b. An op follows whoever wrote last what it reads or writes, caches too. */
@@ -92,7 +89,7 @@ static dct_op_id pivot_of(const search *s, const uint64_t *p, const uint64_t *x)
     dct_op_id best = DCT_NONE;
     uint32_t most = 0;
     for (dct_op_id u = 0; u < s->n_ops; u++) {
-        if (!has(p, u) && !has(x, u)) continue;
+        if (!dct_bit_is_set(p, u) && !dct_bit_is_set(x, u)) continue;
         uint32_t n = count_common(p, &s->free_of[(uint64_t)u * s->words], s->words);
         if (best == DCT_NONE || n > most) {
             best = u;
@@ -112,7 +109,7 @@ static dct_status extend(search *s, uint32_t depth, dct_err *err) {
     uint64_t *deeper = level_of(s, depth + 1);
     if (deeper == NULL) return dct_fail_memory(err, s->arena, "the sets of operations");
     for (dct_op_id v = 0; v < s->n_ops && s->out->is_complete; v++) {
-        if (!has(left, v)) continue;
+        if (!dct_bit_is_set(left, v)) continue;
         const uint64_t *near = &s->free_of[(uint64_t)v * words];
         for (uint32_t w = 0; w < words; w++) {
             deeper[w] = p[w] & near[w];
@@ -121,8 +118,8 @@ static dct_status extend(search *s, uint32_t depth, dct_err *err) {
         s->chosen[depth] = v;
         dct_status status = extend(s, depth + 1, err);
         if (status != DCT_OK) return status;
-        drop(p, v);
-        add(x, v);
+        dct_bit_clear(p, v);
+        dct_bit_set(x, v);
     }
     return DCT_OK;
 }
@@ -153,15 +150,15 @@ dct_status dct_op_sets_find(const dct_graph *g, uint32_t most, dct_arena *arena,
         return dct_fail_memory(err, arena, "the sets of operations");
     for (dct_op_id b = 0; b < g->n_ops; b++) {
         for (dct_op_id a = 0; a < b; a++) {
-            if (has(&before[(uint64_t)b * s.words], a)) continue;
-            add(&s.free_of[(uint64_t)a * s.words], b);
-            add(&s.free_of[(uint64_t)b * s.words], a);
+            if (dct_bit_is_set(&before[(uint64_t)b * s.words], a)) continue;
+            dct_bit_set(&s.free_of[(uint64_t)a * s.words], b);
+            dct_bit_set(&s.free_of[(uint64_t)b * s.words], a);
         }
     }
     for (dct_op_id v = 0; v < g->n_ops; v++) {
         const uint64_t *row = &s.free_of[(uint64_t)v * s.words];
         if (count_common(row, row, s.words) == 0) out->n_alone++;
-        else add(s.levels[0], v);
+        else dct_bit_set(s.levels[0], v);
     }
     dct_status status = extend(&s, 0, err);
     return status == DCT_OK ? sort_sets(&s, err) : status;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "compile/passes.h"
 
 /* A scratch value an op that needs one. They go behind the other values, so no id changes. */
@@ -92,13 +93,12 @@ static bool gives_way(const accesses *a, const dct_schedule *s, uint32_t x, uint
 
 static dct_status find_conflicts(const accesses *a, const dct_schedule *s, uint32_t n, dct_arena *arena, uint64_t **out,
                                  dct_err *err) {
-    uint64_t *bits = dct_arena_array(arena, ((uint64_t)n * n + 63) / 64, sizeof *bits);
+    uint64_t *bits = dct_arena_array(arena, dct_bit_words((uint64_t)n * n), sizeof *bits);
     if (bits == NULL) return dct_fail_memory(err, arena, "conflicts");
     for (uint32_t x = 0; x < n; x++) {
         for (uint32_t y = 0; y < n; y++) {
             if (x != y && (gives_way(a, s, x, y) || gives_way(a, s, y, x))) continue;
-            uint64_t bit = (uint64_t)x * n + y;
-            bits[bit / 64] |= UINT64_C(1) << (bit % 64);
+            dct_bit_set(bits, (uint64_t)x * n + y);
         }
     }
     *out = bits;

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/hash.h"
 #include "compile/sort.h"
 
@@ -56,9 +57,6 @@ typedef struct search {
 
 static uint64_t *ran(const search *s, const level *l, uint32_t i) { return l->bits + (size_t)2 * s->words * i; }
 static uint64_t *ready(const search *s, const level *l, uint32_t i) { return ran(s, l, i) + s->words; }
-static bool has(const uint64_t *set, uint32_t x) { return (set[x / 64] >> (x % 64) & 1) != 0; }
-static void put(uint64_t *set, uint32_t x) { set[x / 64] |= UINT64_C(1) << (x % 64); }
-static void drop(uint64_t *set, uint32_t x) { set[x / 64] &= ~(UINT64_C(1) << (x % 64)); }
 
 /* The first member from x on, or n. */
 static uint32_t member(const search *s, const uint64_t *set, uint32_t x) {
@@ -99,7 +97,7 @@ static bool is_last_reader(search *s, const uint64_t *set, uint32_t x, uint32_t 
         uint32_t reader = s->g->readers[k];
         s->work++;
         if (reader < s->section->begin || reader == s->section->begin + x) continue;
-        if (reader >= s->section->end || !has(set, reader - s->section->begin)) return false;
+        if (reader >= s->section->end || !dct_bit_is_set(set, reader - s->section->begin)) return false;
     }
     return true;
 }
@@ -115,7 +113,7 @@ static bool may_run(search *s, const uint64_t *set, uint32_t x) {
     const dct_order_node *node = node_of(s, x);
     s->work += node->n_after;
     for (uint32_t k = 0; k < node->n_after; k++) {
-        if (node->after[k] >= s->section->begin && !has(set, node->after[k] - s->section->begin)) return false;
+        if (node->after[k] >= s->section->begin && !dct_bit_is_set(set, node->after[k] - s->section->begin)) return false;
     }
     return true;
 }
@@ -161,7 +159,7 @@ static void extend(search *s, uint32_t i, uint32_t x) {
     s->work += s->words;
     uint64_t *set = ran(s, &s->to, s->cap); /* behind the states there is room for one to look for */
     memcpy(set, ran(s, &s->from, i), s->words * sizeof *set);
-    put(set, x);
+    dct_bit_set(set, x);
     uint32_t *slot = slot_of(s, set, to.hash);
     if (*slot != 0) {
         if (to.peak < s->to.states[*slot - 1].peak) s->to.states[*slot - 1] = to;
@@ -174,9 +172,9 @@ static void extend(search *s, uint32_t i, uint32_t x) {
     uint64_t *next = ready(s, &s->to, s->to.n);
     memcpy(ran(s, &s->to, s->to.n), set, s->words * sizeof *set);
     memcpy(next, ready(s, &s->from, i), s->words * sizeof *next);
-    drop(next, x);
+    dct_bit_clear(next, x);
     for (uint32_t k = s->first_next[x]; k < s->first_next[x + 1]; k++) {
-        if (may_run(s, set, s->next[k])) put(next, s->next[k]);
+        if (may_run(s, set, s->next[k])) dct_bit_set(next, s->next[k]);
     }
     s->to.states[s->to.n] = to;
     *slot = ++s->to.n;
@@ -213,7 +211,7 @@ static bool make_level(const search *s, level *l, dct_arena *arena) {
 static bool prepare(search *s, dct_arena *arena) {
     uint64_t n_after = 0;
     for (uint32_t x = 0; x < s->n; x++) n_after += node_of(s, x)->n_after;
-    s->words = (s->n + 63) / 64;
+    s->words = (uint32_t)dct_bit_words(s->n);
     s->cap = most_states(s);
     for (s->n_slots = 16; s->n_slots < 2 * s->cap; s->n_slots *= 2) continue;
     s->first_next = dct_arena_array(arena, (uint64_t)s->n + 2, sizeof *s->first_next);
@@ -247,7 +245,7 @@ static void begin_with_none(search *s, uint64_t floor) {
     s->from.states[0] = (state){.peak = floor > live ? floor : live, .live = live};
     s->from.n = 1;
     for (uint32_t x = 0; x < s->n; x++) {
-        if (may_run(s, ran(s, &s->from, 0), x)) put(ready(s, &s->from, 0), x);
+        if (may_run(s, ran(s, &s->from, 0), x)) dct_bit_set(ready(s, &s->from, 0), x);
     }
 }
 

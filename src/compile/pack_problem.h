@@ -10,6 +10,7 @@
 #ifndef DCT_COMPILE_PACK_PROBLEM_H
 #define DCT_COMPILE_PACK_PROBLEM_H
 
+#include "base/bits.h"
 #include "compile/compile.h"
 
 typedef struct dct_problem_piece {
@@ -50,8 +51,7 @@ dct_status dct_problem_make(const dct_pack_item *items, uint32_t n, const uint64
 void dct_problem_set_items(dct_problem *p, const dct_pack_item *items);
 
 static inline bool dct_problem_conflict(const dct_problem *p, uint32_t a, uint32_t b) {
-    uint64_t bit = (uint64_t)a * p->n + b;
-    return (p->conflict[bit / 64] >> (bit % 64) & 1) != 0;
+    return dct_bit_is_set(p->conflict, (uint64_t)a * p->n + b);
 }
 
 /* The highest byte of an item that anything occupies. */

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/size.h"
 #include "compile/sort.h"
 
@@ -83,14 +84,12 @@ static void fill_sections(builder *b) {
 /* ---- pairs that only the matrix knows ---- */
 
 static bool is_covered(const builder *b, uint32_t x, uint32_t y) {
-    uint64_t bit = (uint64_t)x * b->p->n + y;
-    return (b->covered[bit / 64] >> (bit % 64) & 1) != 0;
+    return dct_bit_is_set(b->covered, (uint64_t)x * b->p->n + y);
 }
 
 static void cover(builder *b, uint32_t x, uint32_t y) {
-    uint64_t bit = (uint64_t)x * b->p->n + y, mirror = (uint64_t)y * b->p->n + x;
-    b->covered[bit / 64] |= UINT64_C(1) << (bit % 64);
-    b->covered[mirror / 64] |= UINT64_C(1) << (mirror % 64);
+    dct_bit_set(b->covered, (uint64_t)x * b->p->n + y);
+    dct_bit_set(b->covered, (uint64_t)y * b->p->n + x);
 }
 
 static void cover_section(builder *b, uint32_t section) {
@@ -216,7 +215,7 @@ dct_status dct_sections_find(const dct_problem *problem, uint32_t most, dct_aren
     if (problem->conflict != NULL) {
         room = 4 * room + 1024;
         most_sections = 4 * n_sections + 256;
-        b.covered = dct_arena_array(arena, ((uint64_t)n * n + 63) / 64, sizeof *b.covered);
+        b.covered = dct_arena_array(arena, dct_bit_words((uint64_t)n * n), sizeof *b.covered);
         if (b.covered == NULL) goto no_memory;
     }
     b.s.members = dct_arena_array(arena, room, sizeof *b.s.members);

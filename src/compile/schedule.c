@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "base/bits.h"
 #include "compile/concurrency.h"
 #include "compile/passes.h"
 
@@ -139,14 +140,14 @@ static void touch_step(hazards *h, const dct_step *step, uint32_t now) {
 }
 
 static bool is_before(const dct_schedule *s, uint32_t first, uint32_t second) {
-    return s->before[(uint64_t)second * s->words + first / 64] >> (first % 64) & 1;
+    return dct_bit_is_set(&s->before[(uint64_t)second * s->words], first);
 }
 
 static void set_before(dct_schedule *s, uint32_t first, uint32_t second) {
     uint64_t *row = &s->before[(uint64_t)second * s->words];
     const uint64_t *inherited = &s->before[(uint64_t)first * s->words];
     for (uint32_t w = 0; w <= first / 64; w++) row[w] |= inherited[w];
-    row[first / 64] |= UINT64_C(1) << (first % 64);
+    dct_bit_set(row, first);
 }
 
 static dct_status push_wait(dct_schedule *s, uint32_t step, uint32_t *cap, dct_arena *arena, dct_err *err) {
@@ -170,7 +171,7 @@ static dct_status make_waits(const dct_graph *g, const bool *bandwidth_bound, bo
                              dct_err *err) {
     hazards h = {.g = g};
     uint32_t cap = 0;
-    s->words = (s->n_steps + 63) / 64;
+    s->words = (uint32_t)dct_bit_words(s->n_steps);
     s->before = dct_arena_array(arena, (uint64_t)s->n_steps * s->words, sizeof *s->before);
     h.writer = dct_arena_array(arena, g->n_values, sizeof *h.writer);
     h.readers = dct_arena_array(arena, g->n_values, sizeof *h.readers);

@@ -455,14 +455,13 @@ static void experts_piece(const dct_op_run *run, uint32_t piece) {
     int32_t expert = (int32_t)(piece / cuts);
     range tiles = cut(n_tiles, cuts, piece % cuts);
     const int32_t *chosen = run->in[1];
-    uint64_t n_slots = (uint64_t)rows_of(run, ids) * p->n_used, tile_bytes = 0;
+    const uint64_t n_slots = (uint64_t)rows_of(run, ids) * p->n_used, matrix_bytes = n_tiles * tile_bytes(w);
     bool is_row_a_slot = x->row_mul != ids->row_mul;
-    if (!dct_layout_tile_bytes(w->type, w->n_cols, &tile_bytes)) return;
     for (uint64_t slot = 0; slot < n_slots; slot++) {
         if (chosen[slot] != expert) continue;
         uint64_t row = is_row_a_slot ? slot : slot / p->n_used;
         dct_linear_args args = {
-            .type = w->type, .m = m, .k = w->n_cols, .w = (const char *)run->in[2] + (uint64_t)expert * n_tiles * tile_bytes,
+            .type = w->type, .m = m, .k = w->n_cols, .w = (const char *)run->in[2] + (uint64_t)expert * matrix_bytes,
             .x = (const char *)run->in[0] + row * dct_value_row_bytes(x), .x_stride = dct_value_row_bytes(x), .n = 1,
             .y = (float *)run->out[0] + slot * m, .y_stride = m,
         };

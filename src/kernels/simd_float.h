@@ -70,7 +70,7 @@ V_INLINE void float_linear(dct_dtype type, const dct_linear_args *a, uint32_t ti
     for (uint32_t begin = 0; begin < a->n; begin += block) {
         uint32_t end = a->n - begin < block ? a->n : begin + block;
         weight_stream weights = stream_of(STREAM_SLOW, (const char *)a->w + tile_begin * tile_bytes,
-                                   (const char *)a->w + tile_end * tile_bytes, 64 * dct_dtype_block_bytes(type));
+                                          (const char *)a->w + tile_end * tile_bytes, 64 * dct_dtype_block_bytes(type));
         for (uint32_t tile = tile_begin; tile < tile_end; tile++) {
             const char *w = (const char *)a->w + tile * tile_bytes;
             uint32_t row = begin;

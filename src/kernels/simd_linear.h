@@ -253,7 +253,7 @@ V_INLINE stream_kind stream_kind_of(dct_dtype type) {
     if (type == DCT_TYPE_Q4_0 || type == DCT_TYPE_Q8_0) return STREAM_IN_ORDER;
     const uint32_t bits = affine_bits(type);
     const bool is_slow = type == DCT_TYPE_Q2_K || type == DCT_TYPE_Q3_K || bits == 2 || bits == 3;
-    return is_slow || !V_LONG_BURSTS ? STREAM_SLOW : STREAM_ASKED;
+    return is_slow || !V_LONG_BURSTS ? STREAM_SLOW : STREAM_PREFETCHED;
 }
 
 /* Half h of a unit and, if n is 2, the next one, which often shares its bytes. All dots first: the sums of their groups do not
@@ -307,7 +307,6 @@ V_INLINE v16f tile_times_row(dct_dtype type, affine_form af, const dct_linear_ar
 
 enum {
     CHUNK_HALVES = 8,
-    UNPACK_AHEAD = 3456,             /* bytes from what is unpacked to what is asked for */
     BLOCK_ROWS = 258,                /* that share one unpacking: whole panels of any instruction set */
     BLOCK_TILES = 2 * V_LINEAR_TILES /* that meet a panel's rows while these are in the nearest cache */
 };
@@ -351,7 +350,7 @@ V_INLINE void unpack(dct_dtype type, affine_form af, const uint8_t *tile, uint32
     for (uint32_t at = 0; at < n; at += 2) {
         const uint8_t *unit = tile + (first + at) / per_unit * unit_bytes_of(type, af);
         uint32_t h = (first + at) % per_unit / 2 * 2;
-        if (h == 0) ask_for_bytes((uintptr_t)unit + UNPACK_AHEAD, unit_bytes_of(type, af));
+        if (h == 0) prefetch_bytes((uintptr_t)unit + SHORT_AHEAD, unit_bytes_of(type, af));
         unpack_half(type, af, unit, h, at, out);
         unpack_half(type, af, unit, h + 1, at + 1, out);
     }
@@ -526,7 +525,7 @@ V_INLINE void linear(dct_dtype type, affine_form af, const dct_linear_args *a, u
     const uint8_t *w = a->w;
     if (a->n == 1) {
         weight_stream weights = stream_of(stream_kind_of(type), w + tile_begin * tile_bytes, w + tile_end * tile_bytes,
-                                   unit_bytes_of(type, af));
+                                          unit_bytes_of(type, af));
         for (uint32_t tile = tile_begin; tile < tile_end; tile++)
             store_outputs(a, 0, tile, tile_times_row(type, af, a, w + tile * tile_bytes, &weights));
         return;

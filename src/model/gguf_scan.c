@@ -120,7 +120,7 @@ static const struct {
     BEGINS("lmgg", "an old GGML file: fetch or convert it as GGUF"),
     BEGINS("fmgg", "an old GGML file: fetch or convert it as GGUF"),
     BEGINS("algg", "an adapter: merge it into its model first"),
-    BEGINS("DCTMPLAN", "a plan: `run MODEL --plan FILE` and `verify FILE` take it"),
+    BEGINS("DCTMPLAN", "a plan: `plan FILE`, `run MODEL --plan FILE` and `verify FILE` take it"),
     BEGINS("{", "JSON; of a model directory name the directory"),
     BEGINS("PK\3\4", "a ZIP archive, as PyTorch writes; take the model as GGUF or safetensors"),
     BEGINS("\x80\2", "a Python pickle; take the model as GGUF or safetensors"),

@@ -93,7 +93,7 @@ enum { DCT_ROOFLINE_WORKERS = 1024 };
 typedef struct dct_roofline {
     uint32_t n_workers;
     double bytes_per_s_one, bytes_per_s_all, macs_per_s_one, macs_per_s_all; /* the best of many passes */
-    double bytes_per_s_usual, macs_per_s_usual;                              /* the median pass of all workers */
+    double bytes_per_s_median, macs_per_s_median;                              /* the median pass of all workers */
     double wait_s_all; /* handing nothing to all of them and having it back */
 } dct_roofline;
 dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) DCT_MUST_CHECK;

@@ -6,9 +6,8 @@
  *
  * Inside a step, op 0 is complete before op 1 starts, and so on: one worker runs the tail.
  */
+#include "base/bits.h"
 #include "verify/checker.h"
-
-static bool bit(const uint64_t *row, uint32_t i) { return (row[i / 64] >> (i % 64)) & 1; }
 
 bool dct_happens_before(const dct_facts *f, dct_op_id a, dct_op_id b) {
     if (f->is_chain) return f->number[a] < f->number[b];
@@ -16,7 +15,7 @@ bool dct_happens_before(const dct_facts *f, dct_op_id a, dct_op_id b) {
     --*f->questions_left;
     uint32_t sa = f->step_of[a], sb = f->step_of[b];
     if (sa == sb) return f->rank_of[a] < f->rank_of[b];
-    return bit(&f->before[(uint64_t)sb * f->n_words], sa);
+    return dct_bit_is_set(&f->before[(uint64_t)sb * f->n_words], sa);
 }
 
 dct_life dct_life_of(const dct_facts *f, dct_value_id v) {
@@ -44,7 +43,7 @@ static void put_before(dct_facts *f, uint32_t t, uint32_t s) {
     uint64_t *row = &f->before[(uint64_t)s * f->n_words];
     const uint64_t *earlier = &f->before[(uint64_t)t * f->n_words];
     for (uint32_t w = 0; w <= t / 64; w++) row[w] |= earlier[w];
-    row[t / 64] |= UINT64_C(1) << (t % 64);
+    dct_bit_set(row, t);
 }
 
 /* Whatever is before s has a lower number: one pass upward closes the relation. Of the earlier steps of a single worker it is
@@ -52,7 +51,7 @@ static void put_before(dct_facts *f, uint32_t t, uint32_t s) {
 static dct_status derive_before(dct_checker *c, dct_facts *f) {
     const dct_phase *phase = f->phase;
     uint32_t *latest = dct_arena_array(c->arena, c->plan->bounds.threads, sizeof *latest); /* a worker: its last step alone */
-    f->n_words = (phase->n_steps + 63) / 64;
+    f->n_words = (uint32_t)dct_bit_words(phase->n_steps);
     f->before = dct_arena_array(c->arena, (uint64_t)phase->n_steps * f->n_words, sizeof *f->before);
     if (f->before == NULL || latest == NULL) return dct_fail_memory(c->err, c->arena, "the verifier");
     for (uint32_t w = 0; w < c->plan->bounds.threads; w++) latest[w] = DCT_NONE;
@@ -73,7 +72,7 @@ static dct_status number_ops(dct_checker *c, dct_facts *f) {
     uint32_t next = 0;
     bool chain = true;
     for (uint32_t s = 0; s < phase->n_steps; s++) {
-        if (s > 0 && !bit(&f->before[(uint64_t)s * f->n_words], s - 1)) chain = false;
+        if (s > 0 && !dct_bit_is_set(&f->before[(uint64_t)s * f->n_words], s - 1)) chain = false;
         for (uint32_t i = 0; i < phase->steps[s].n_ops; i++) f->number[phase->steps[s].ops[i]] = next++;
     }
     f->is_chain = chain;

@@ -65,7 +65,7 @@ static const command_case cases[] = {
     {"plan $Wplan", "", 0, NULL, "M_max"},
     {"plan -m $Wplan --paper --svg $Wsvg --phase decode --html $Whtml", "", 0, NULL, "buffers"},
     {"plan $Wplan --concurrency", "", 1, "dctms: --concurrency does not go with a plan file", NULL},
-    {"plan $Wplan --svg $Wplan", "", 1, "dctms: ", NULL},
+    {"plan $Wplan --svg $Wplan", "", 1, "dctms: " WORK "plan would be written over", NULL},
     {"verify $Wplan", "", 0, NULL, "verified (alone"},
     {"verify $Wplan $M", "", 0, NULL, "verified\n"},
     {"run $M --plan $Wplan -p hello --temp 0 -q", "", 0, NULL, "\n"},

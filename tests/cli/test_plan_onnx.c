@@ -41,7 +41,7 @@ static const struct {
     {"plan $Wnet.onnx --dim batch=2 --value y=1", 1, "dctms: the model has no input 'y'", NULL},
     {"plan $Wnet.onnx --dim batch=x", 1, "dctms: dimension 'batch=x': NAME=N is expected", NULL},
     {"plan $Wnet.onnx --input x=2x5", 1, "dctms: input 'x': dimension 1 is 4, not 5", NULL},
-    {"plan $M --dim batch=1", 1, "dctms: --dim does not go with a model that is neither an ONNX file nor a plan", NULL},
+    {"plan $M --dim batch=1", 1, "dctms: --dim does not go with a model that is no ONNX file", NULL},
     {"plan $Wnet.onnx --html $Whtml", 1, "dctms: --html does not go with an ONNX file", NULL},
     {"plan $Wnet.onnx --svg $Wnet.onnx", 1, "dctms: " WORK "net.onnx would be written over", NULL},
     {"plan $Wodd.onnx", 2, "node 0, Frob '': there is no rule for it\ndctms: " WORK "odd.onnx: 1 of 1 nodes", NULL},

@@ -230,13 +230,17 @@ static void spoil_plan_of(const char *bounds) {
         spoil_plan(plan, cuts[i], SIZE_MAX, 0);
         expect_refusal(planned_run, 2, WORK "plan: ");
         expect_refusal("verify $Wplan", 2, WORK "plan: ");
+        if (cuts[i] >= 8) expect_refusal("plan $Wplan --svg $Wsvg --html $Whtml", 2, WORK "plan: ");
         expect_refusal("plan --diff $Wplan $Wplan", 2, cuts[i] < 8 ? ": " : WORK "plan: ");
     }
     for (size_t at = 16; at < n; at += n / 24) {
         spoil_plan(plan, n, at, (char)~plan[at]);
         expect_refusal(planned_run, 2, WORK "plan: plan file: ");
         expect_refusal("verify $Wplan", 2, WORK "plan: plan file: ");
+        expect_refusal("plan $Wplan --svg $Wsvg --html $Whtml", 2, WORK "plan: plan file: ");
     }
+    assert_int_equal(access(WORK "svg", F_OK), -1);
+    assert_int_equal(access(WORK "html", F_OK), -1);
     free(plan);
 }
 

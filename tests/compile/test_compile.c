@@ -211,6 +211,35 @@ static void extras_and_staging_are_items(void **state) {
     subject_close(&s);
 }
 
+/* The text scratch is the arena where that is large enough, else an item of its own. */
+static void a_text_scratch_has_room(void **state) {
+    (void)state;
+    static const char *const families[] = {"llama", "qwen2", "gemma3", "phi3"};
+    static const uint64_t scratch[] = {0, 1000, 40000, 300000, UINT64_C(20) << 20};
+    uint32_t n_own = 0, n_shared = 0;
+    for (size_t f = 0; f < 4; f++) {
+        subject s;
+        subject_tiny(&s, families[f], DCT_TYPE_Q8_0);
+        dct_arena arena;
+        dct_arena_init(&arena, 0);
+        for (uint32_t i = 0; i < 15; i++) {
+            dct_compile_params params = params_of(&s, 64 << (i % 3), 16, i % 2 == 0 ? 48 : 7, 1 + i % 3);
+            params.text_scratch_bytes = scratch[i % 5];
+            params.staging_bytes = scratch[i % 4];
+            dct_plan *plan = compile_ok(&params, &arena);
+            check_envelope(plan);
+            uint64_t offset, bytes;
+            bool has_item = dct_plan_find_item(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, &offset, &bytes);
+            assert_true((has_item ? bytes : plan->region_bytes[DCT_REGION_ARENA]) >= params.text_scratch_bytes);
+            n_own += has_item;
+            n_shared += !has_item;
+        }
+        dct_arena_deinit(&arena);
+        subject_close(&s);
+    }
+    assert_true(n_own > 0 && n_shared > 0);
+}
+
 /* Names of weights come from files: none of them is taken for what the engine looks up. */
 static void items_are_found_in_their_region(void **state) {
     (void)state;
@@ -312,6 +341,7 @@ int main(void) {
         cmocka_unit_test(one_worker_needs_no_waits),
         cmocka_unit_test(positions_beyond_the_bound_are_an_item),
         cmocka_unit_test(extras_and_staging_are_items),
+        cmocka_unit_test(a_text_scratch_has_room),
         cmocka_unit_test(items_are_found_in_their_region),
         cmocka_unit_test(sums_that_wrap_are_refused),
         cmocka_unit_test(senseless_bounds_are_usage_errors),

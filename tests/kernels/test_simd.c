@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -214,9 +216,48 @@ static void check_products(const dct_kernels *ref, const dct_kernels *simd) {
     }
 }
 
+/* Weights that end at a page nobody may touch, whose loads ahead of what is computed must not pass the end of any range of tiles. */
+static void check_stream(const dct_kernels *ref, const dct_kernels *simd, dct_dtype type, uint32_t k) {
+    enum { TILES = 4, M = TILES * 16 };
+    uint64_t bytes = 0, stride, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    assert_true(dct_layout_bytes(type, M, k, &bytes));
+    const uint64_t room = dct_round_up(bytes, page);
+    char *range = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(range != MAP_FAILED);
+    assert_int_equal(mprotect(range + room, page, PROT_NONE), 0);
+    void *w = random_weights(type, M, k, USUAL), *x = random_activations(type, k, 1, &stride, USUAL);
+    memcpy(range + room - bytes, w, bytes);
+    dct_linear_args a = {.type = type, .m = M, .k = k, .n = 1, .w = range + room - bytes, .x = x, .x_stride = stride, .y_stride = M};
+    float want[M], got[M];
+    a.y = want;
+    ref->linear[type](&a, 0, TILES);
+    a.y = got;
+    for (uint32_t begin = 0; begin < TILES; begin++) {
+        for (uint32_t end = begin + 1; end <= TILES; end++) {
+            memset(got, 0xa5, sizeof got);
+            simd->linear[type](&a, begin, end);
+            expect_same(want + begin * 16, got + begin * 16, (end - begin) * 16 * sizeof *got, dct_dtype_name(type), simd->name);
+        }
+    }
+    free(w), free(x), munmap(range, room + page);
+}
+
+static void check_streams(const dct_kernels *ref, const dct_kernels *simd) {
+    for (int type = 0; type < DCT_TYPE_COUNT; type++) {
+        const uint32_t block = dct_dtype_block_elems((dct_dtype)type);
+        check_stream(ref, simd, (dct_dtype)type, block == 1 ? 2003 : block == 32 ? 3008 : block * 7); /* many bursts and a part */
+        check_stream(ref, simd, (dct_dtype)type, block);
+    }
+}
+
 static void products(void **state) {
     (void)state;
     for_each_isa(check_products);
+}
+
+static void streams(void **state) {
+    (void)state;
+    for_each_isa(check_streams);
 }
 
 /* ---- rows ---- */
@@ -501,7 +542,7 @@ static void attention(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
+        cmocka_unit_test(products), cmocka_unit_test(streams),
         cmocka_unit_test(rows),
         cmocka_unit_test(caches),
         cmocka_unit_test(attention),

@@ -430,7 +430,7 @@ static void other_files_are_named(void **state) {
         FILE_OF("PK\3\4....", "a ZIP archive"),
         FILE_OF("\x8\x8\x12\x7pytorch", "an ONNX file: `plan FILE.onnx`"),
         FILE_OF("\x8\x8\0\0\0\0\0\0", "the magic is wrong"),
-        FILE_OF("DCTMPLAN", "`run MODEL --plan FILE`"),
+        FILE_OF("DCTMPLAN", "a plan: `plan FILE`, `run MODEL --plan FILE`"),
 #undef FILE_OF
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
