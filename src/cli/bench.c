@@ -210,7 +210,7 @@ int cli_bench(const cli_options *o) {
     gmtime_r(&now, &parts); /* what it reads about time zones it reads before any child is sealed */
     bench_setup setup;
     for (uint64_t i = 0; code == 0 && setup_at(&r, i, &setup); i++) code = run_setup(&r, &setup);
-    if (code != 0) return code;
-    bench_print_end(&r.sheet, r.rooflines, r.n_rooflines);
-    return 0;
+    if (code == 0) bench_print_end(&r.sheet, r.rooflines, r.n_rooflines);
+    else bench_print_cut(&r.sheet);
+    return code;
 }

@@ -91,6 +91,7 @@ typedef struct bench_result {
 
 void bench_print_row(bench_sheet *sheet, const bench_result *result);
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n);
+void bench_print_cut(const bench_sheet *sheet); /* instead, when a later setup was refused: what stands there is whole */
 
 /* ---- a session ---- */
 

@@ -266,6 +266,10 @@ static void print_roofline(const dct_roofline *roof) {
               n, roof->macs_per_s_median * 1e-9);
 }
 
+void bench_print_cut(const bench_sheet *sheet) {
+    if (sheet->format == BENCH_JSON && !sheet->first) cli_print("\n]\n");
+}
+
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n) {
     if (sheet->format == BENCH_JSON) cli_print("\n]\n");
     if (sheet->format != BENCH_MD) return;

@@ -214,7 +214,7 @@ static const struct {
     const char *name, *args, *help;
     int bit;
 } verbs[] = {
-    {"plan", "[MODEL]", "what it costs: every byte, before anything is loaded", V_PLAN},
+    {"plan", "[MODEL|F.plan]", "what it costs: every byte, before anything is loaded", V_PLAN},
     {"verify", "F.plan [MODEL]", "check a plan independently", V_VERIFY},
     {"run", "[MODEL]", "plan, seal, answer", V_RUN},
     {"bench", "[MODEL]", "tokens per second, in the shape of llama-bench", V_BENCH},

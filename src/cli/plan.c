@@ -96,8 +96,8 @@ int cli_plan(const cli_options *o) {
     if (o->diff) return cli_diff(o);
     if (cli_is_group(o)) return cli_plan_group(o);
     if (cli_has_more_args(o)) return cli_usage("plan takes one model after -m, or several without");
-    if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
     if (cli_is_plan_file(cli_model_path(o))) return plan_saved(o, cli_model_path(o));
+    if (is_onnx(cli_model_path(o))) return cli_plan_onnx(o, cli_model_path(o));
     if (!cli_check_form(o, CLI_PLAN)) return DCT_USAGE;
     dctms_plan_params params;
     dctms_plan_format drawn;

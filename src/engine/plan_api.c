@@ -131,23 +131,34 @@ static dct_status try_context(const dctms_model *m, const dct_request *r, uint32
     return status;
 }
 
-/* The largest context that fits the budget, from budget_ctx on in steps, below one that does not fit. A context costs more than a
- * shorter one, so it is found by halving. */
+/* A context from budget_ctx on that fits the budget, below one that does not: the largest, as long as a longer one costs more.
+ * That is not so everywhere, for the chunk that fits best may change; so the halving begins at the first of a few, from above,
+ * that fits. */
 static dct_status reduce_context(const dctms_model *m, const dct_request *r, uint32_t too_much, uint32_t *n_ctx, dct_err *err) {
-    enum { STEP = 64 };
-    uint32_t least = r->params.budget_ctx;
-    uint32_t fits = 0, end = (uint32_t)dct_div_up(too_much - least, STEP); /* in steps above the least */
-    dct_status status = try_context(m, r, least, err);
+    enum { PROBES = 8 };
+    const uint32_t least = r->params.budget_ctx;
+    uint32_t fits = too_much, end = too_much;
+    dctms_plan_params shortest = r->params;
+    dct_bounds bounds;
+    shortest.n_ctx = least;
+    dct_status status = choose_bounds(m, &shortest, &bounds, err); /* whether the least makes sense at all */
+    if (status != DCT_OK) return status;
+    status = DCT_NO_FIT;
+    for (uint32_t i = PROBES; status == DCT_NO_FIT && i > 0; i--) {
+        end = fits;
+        fits = least + (uint32_t)((uint64_t)(too_much - least) * (i - 1) / PROBES);
+        status = try_context(m, r, fits, err);
+    }
     while (status == DCT_OK && end - fits > 1) {
-        uint32_t middle = fits + (end - fits) / 2;
-        status = try_context(m, r, least + middle * STEP, err);
+        const uint32_t middle = fits + (end - fits) / 2;
+        status = try_context(m, r, middle, err);
         if (status == DCT_OK) fits = middle;
         else if (status == DCT_NO_FIT) {
             end = middle;
             status = DCT_OK;
         }
     }
-    *n_ctx = least + fits * STEP;
+    *n_ctx = fits;
     return status;
 }
 
@@ -163,7 +174,7 @@ static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens is more than the context of %u", p->budget_ctx,
                         bounds.n_ctx);
     status = dct_family_compile(m, r, &bounds, work, out, err);
-    if (status != DCT_NO_FIT || p->budget_ctx == 0) return status;
+    if (status != DCT_NO_FIT || p->budget_ctx == 0 || p->budget_ctx == bounds.n_ctx) return status;
     status = reduce_context(m, r, bounds.n_ctx, &p->n_ctx, err);
     if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
     return status == DCT_OK ? dct_family_compile(m, r, &bounds, work, out, err) : status;

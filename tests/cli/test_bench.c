@@ -165,6 +165,21 @@ static void a_row_has_the_chunk_that_was_asked_for(void **state) {
     json_decref(root);
 }
 
+/* The first depth fits, the second does not: the rows of the first are a whole JSON text. */
+static void rows_before_a_refusal_are_whole(void **state) {
+    (void)state;
+    static const char common[] = "bench '" MODEL "' -p 8 -n 0 -ub 1 -r 1 --no-roofline --no-warmup -o json";
+    char line[512];
+    json_t *root = json_of(common);
+    snprintf(line, sizeof line, "%s -d 0,1000 --memory-budget %lld", common, (long long)int_of(row_of(root, 0), "m_max_bytes"));
+    json_decref(root);
+    assert_int_equal(run(line), 3);
+    root = json_loads(out, 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(json_array_size(root), 1);
+    json_decref(root);
+}
+
 /* A flag takes the place of its variable; alone, the variable counts. */
 static void variables_come_second(void **state) {
     (void)state;
@@ -350,7 +365,7 @@ int main(void) {
         cmocka_unit_test(lists_are_multiplied_out),
         cmocka_unit_test(ranges_repeats_and_models),
         cmocka_unit_test(a_row_has_the_chunk_that_was_asked_for),
-        cmocka_unit_test(variables_come_second),
+        cmocka_unit_test(rows_before_a_refusal_are_whole), cmocka_unit_test(variables_come_second),
         cmocka_unit_test(json_has_the_fields),
         cmocka_unit_test(jsonl_is_an_object_a_line),
         cmocka_unit_test(csv_has_the_same_fields),

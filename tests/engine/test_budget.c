@@ -96,10 +96,41 @@ static void the_least_that_is_named_is_enough(void **state) {
     }
 }
 
+/* A longer context can cost less, for the chunk that fits best may change: one that fits is found all the same, from the least on. */
+static void a_context_is_found(void **state) {
+    (void)state;
+    dctms_model *model;
+    CHECK(dctms_model_open(MODELS "tiny-vl-q8_0.gguf", &model, &check_err));
+    dctms_plan_params p = dctms_plan_default_params();
+    uint64_t least[512];
+    p.n_output = 8;
+    p.threads = 1;
+    p.budget_ctx = 0;
+    for (uint32_t ctx = 240; ctx < 304; ctx++) {
+        p.n_ctx = ctx;
+        least[ctx] = refused(model, p, 1);
+    }
+    assert_true(least[240] > least[244]);
+    p.n_ctx = 304;
+    p.budget_ctx = 240;
+    for (uint32_t ctx = 240; ctx < 304; ctx += 9) {
+        dctms_plan *plan;
+        dctms_plan_info info;
+        p.memory_budget = least[ctx];
+        CHECK(dctms_plan_compile(model, &p, &plan, &check_err));
+        dctms_plan_get_info(plan, &info);
+        dctms_plan_free(plan);
+        assert_in_range(info.n_ctx, 240, 304);
+        assert_true(info.m_max_bytes <= p.memory_budget && (info.n_ctx == 304 || least[info.n_ctx] <= p.memory_budget));
+    }
+    dctms_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_chunk_that_fits),
         cmocka_unit_test(the_least_that_is_named_is_enough),
+        cmocka_unit_test(a_context_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
