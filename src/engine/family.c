@@ -62,11 +62,11 @@ static uint32_t largest_member(const dct_plan *plan) {
 
 /* ---- budgets ---- */
 
-/* The chunk to try after one that is too large: the power of two below it; below 1 there is 0. */
+/* The chunk to try after one of several rows that is too large: the power of two below it. */
 static uint32_t next_chunk(uint32_t ubatch) {
     uint32_t power = 1;
-    while (power < ubatch && power < ubatch - power) power *= 2;
-    return ubatch > 1 ? power : 0;
+    while (power < ubatch - power) power *= 2;
+    return power;
 }
 
 /* What a plan needs, when it does not fit a budget. */

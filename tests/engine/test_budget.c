@@ -105,7 +105,6 @@ static void a_context_is_found(void **state) {
     uint64_t least[512];
     p.n_output = 8;
     p.threads = 1;
-    p.budget_ctx = 0;
     for (uint32_t ctx = 240; ctx < 304; ctx++) {
         p.n_ctx = ctx;
         least[ctx] = refused(model, p, 1);
