@@ -157,8 +157,8 @@ static int find_roofline(bench_request *r, uint32_t n_workers, const dct_rooflin
     return 0;
 }
 
-/* The job in a process of its own. */
-static int run_child(const bench_job *job) {
+/* A part of the job in a process of its own. */
+static int run_child(const bench_job *job, int (*part)(const bench_job *)) {
     cli_flush();
     pid_t parent = getpid(), child = fork();
     if (child < 0) {
@@ -167,19 +167,23 @@ static int run_child(const bench_job *job) {
     }
     if (child == 0) {
         cli_follow_parent(parent);
-        int code = bench_session(job);
+        int code = part(job);
         cli_flush();
         _exit(code);
     }
-    int code = cli_wait_child(child, "the session");
-    if (code == 0) job->sheet->first = false; /* the child's copy said so */
-    return code;
+    return cli_wait_child(child, "the session");
+}
+
+static bench_job job_of(bench_request *r, const bench_setup *setup) {
+    return (bench_job){.options = r->options, .modes = &r->modes, .tests = &r->tests, .setup = *setup, .sheet = &r->sheet};
 }
 
 static int run_setup(bench_request *r, const bench_setup *setup) {
-    bench_job job = {.options = r->options, .modes = &r->modes, .tests = &r->tests, .setup = *setup, .sheet = &r->sheet};
+    bench_job job = job_of(r, setup);
     int code = find_roofline(r, setup->threads, &job.roofline);
-    return code == 0 ? run_child(&job) : code;
+    if (code == 0) code = run_child(&job, bench_session);
+    if (code == 0) r->sheet.first = false; /* the child's copy said so */
+    return code;
 }
 
 /* Setup number i, the depth moving fastest; false when there are no more. */
@@ -200,10 +204,23 @@ static bool setup_at(const bench_request *r, uint64_t i, bench_setup *out) {
     return true;
 }
 
+/* Nothing is measured when one setup cannot be planned; of those that do not fit each says what it takes. */
+static int plan_setups(bench_request *r) {
+    int code = 0;
+    bench_setup setup;
+    for (uint64_t i = 0; (code == 0 || code == DCT_NO_FIT) && setup_at(r, i, &setup); i++) {
+        bench_job job = job_of(r, &setup);
+        int own = run_child(&job, bench_plan);
+        if (own != 0) code = own;
+    }
+    return code;
+}
+
 int cli_bench(const cli_options *o) {
     static bench_request r;
     if (!parse(o, &r)) return DCT_USAGE;
     int code = obey_mask(o->cpu_mask);
+    if (code == 0) code = plan_setups(&r);
     dct_os_cpu_name(r.sheet.cpu_name, sizeof r.sheet.cpu_name);
     time_t now = time(NULL);
     struct tm parts;

@@ -2,7 +2,7 @@
  *
  *   bench.c          which sessions the flags ask for; each runs in a process of its own
  *   bench_list.c     "1,2,8-64*2": numbers and words of a flag
- *   bench_session.c  one session: open, seal, time its tests
+ *   bench_session.c  one session: plan, open, seal, time its tests
  *   bench_stats.c    what the times say
  *   bench_print.c    rows as md, csv, json, jsonl
  *
@@ -104,7 +104,9 @@ typedef struct bench_job {
     bench_sheet *sheet;
 } bench_job;
 
-/* Opens the job's session, seals the process, prints a row a test. Returns the exit code. */
+/* Both return the exit code. One compiles the job's plan, so that what does not fit is told before anything is measured; the
+ * other opens its session, seals the process and prints a row a test. */
+int bench_plan(const bench_job *job);
 int bench_session(const bench_job *job);
 
 #endif

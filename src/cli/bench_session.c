@@ -124,6 +124,38 @@ static bool make_bounds(const bench_job *job, dctms_plan_params *pp, uint32_t *l
     return false;
 }
 
+/* What a job opens, and the longest prompt of its tests. */
+typedef struct bench_opened {
+    dctms_model *model;
+    dctms_plan *plan;
+    uint32_t longest;
+} bench_opened;
+
+static void close_planned(bench_opened *b) {
+    dctms_plan_free(b->plan);
+    dctms_model_free(b->model);
+}
+
+/* On failure nothing stays open. */
+static int open_planned(const bench_job *job, bench_opened *b) {
+    dctms_plan_params pp;
+    dctms_error err;
+    *b = (bench_opened){0};
+    if (!make_bounds(job, &pp, &b->longest)) return DCT_USAGE;
+    dctms_status status = dctms_model_open(job->setup.model, &b->model, &err);
+    if (status == DCTMS_OK) status = dctms_plan_compile(b->model, &pp, &b->plan, &err);
+    if (status == DCTMS_OK) return 0;
+    close_planned(b);
+    return cli_fail(&err);
+}
+
+int bench_plan(const bench_job *job) {
+    bench_opened b;
+    int code = open_planned(job, &b);
+    if (code == 0) close_planned(&b);
+    return code;
+}
+
 /* The session stands: seal, measure. */
 static int measure(bench_run *run, bench_result *result, uint32_t longest) {
     bool enforced;
@@ -133,32 +165,26 @@ static int measure(bench_run *run, bench_result *result, uint32_t longest) {
 }
 
 int bench_session(const bench_job *job) {
-    dctms_plan_params pp;
-    uint32_t longest;
-    if (!make_bounds(job, &pp, &longest)) return DCT_USAGE;
-    bench_run run = {.job = job};
-    run.prompt = dct_os_map(longest * sizeof *run.prompt);
-    run.step_ms = dct_os_map(MAX_STEPS * sizeof *run.step_ms);
-    if (run.prompt == NULL || run.step_ms == NULL) return cli_no_memory("the times");
-
+    bench_opened b;
+    int code = open_planned(job, &b);
+    if (code != 0) return code;
     dctms_error err;
-    dctms_model *model;
-    dctms_plan *plan = NULL;
     dctms_model_info model_info;
     dctms_plan_info plan_info;
-    int code = 0;
-    if (dctms_model_open(job->setup.model, &model, &err) != DCTMS_OK) return cli_fail(&err);
-    if (dctms_model_get_info(model, &model_info, &err) != DCTMS_OK || dctms_plan_compile(model, &pp, &plan, &err) != DCTMS_OK ||
-        dctms_session_open(model, plan, &job->modes->session, &run.session, &err) != DCTMS_OK) {
+    bench_run run = {.job = job};
+    run.prompt = dct_os_map(b.longest * sizeof *run.prompt);
+    run.step_ms = dct_os_map(MAX_STEPS * sizeof *run.step_ms);
+    if (run.prompt == NULL || run.step_ms == NULL) {
+        code = cli_no_memory("the times");
+    } else if (dctms_model_get_info(b.model, &model_info, &err) != DCTMS_OK ||
+               dctms_session_open(b.model, b.plan, &job->modes->session, &run.session, &err) != DCTMS_OK) {
         code = cli_fail(&err);
-        goto done;
+    } else {
+        dctms_plan_get_info(b.plan, &plan_info);
+        bench_result result = {.setup = &job->setup, .model = &model_info, .plan = &plan_info, .roofline = job->roofline};
+        code = measure(&run, &result, b.longest);
     }
-    dctms_plan_get_info(plan, &plan_info);
-    bench_result result = {.setup = &job->setup, .model = &model_info, .plan = &plan_info, .roofline = job->roofline};
-    code = measure(&run, &result, longest);
-done:
     dctms_session_free(run.session);
-    dctms_plan_free(plan);
-    dctms_model_free(model);
+    close_planned(&b);
     return code;
 }

@@ -31,9 +31,12 @@ static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char
     return cli_sink_save(&sink, path);
 }
 
-static int draw_files(const dctms_plan *plan, dctms_plan_format drawn, const cli_options *o) {
+/* Files come before anything is printed: what stands on the terminal is then no half of what was asked for. */
+static int write_files(const dctms_plan *plan, dctms_plan_format drawn, const cli_options *o) {
+    dctms_error err;
     int code = o->svg != NULL ? draw_plan(plan, drawn, o->svg) : 0;
     if (code == 0 && o->html != NULL) code = draw_plan(plan, DCTMS_PLAN_HTML, o->html);
+    if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
     return code;
 }
 
@@ -86,8 +89,8 @@ static int plan_saved(const cli_options *o, const char *path) {
     dctms_plan_get_info(plan, &info);
     if (info.n_output == 0 && o->phase == NULL) drawn = DCTMS_PLAN_SVG_GRAPH; /* a traced graph generates nothing */
     code = check_plan(plan, NULL, path);
+    if (code == 0) code = write_files(plan, drawn, o);
     if (code == 0) code = print_plan(plan, NULL, o);
-    if (code == 0) code = draw_files(plan, drawn, o);
     dctms_plan_free(plan);
     return code;
 }
@@ -117,9 +120,8 @@ int cli_plan(const cli_options *o) {
         cli_note("note: the data of %s is missing or cut off; run will refuse it\n", cli_model_path(o));
     }
     cli_warn_context(model, plan, o);
-    code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, model, o);
-    if (code == 0) code = draw_files(plan, drawn, o);
-    if (code == 0 && o->output != NULL && dctms_plan_save(plan, o->output, &err) != DCTMS_OK) code = cli_fail(&err);
+    code = write_files(plan, drawn, o);
+    if (code == 0) code = o->emit != NULL ? cli_emit(plan, info.name, o) : print_plan(plan, model, o);
     dctms_plan_free(plan);
 close_model:
     dctms_model_free(model);

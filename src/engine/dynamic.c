@@ -188,7 +188,8 @@ static dct_status run_op(dctms_session *s, dynamic_phase *p, dct_op_id id, uint3
         dct_status status = allocate(&work.scratch, work.scratch_a_worker * n_workers, err);
         if (status != DCT_OK) return status;
     }
-    dct_pool_run(s->pool, run_piece, &work, dct_op_pieces(&work.run));
+    dct_op_cut(&work.run);
+    dct_pool_run(s->pool, run_piece, &work, work.run.n_pieces);
     release(&work.scratch);
     return DCT_OK;
 }

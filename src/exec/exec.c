@@ -17,7 +17,7 @@
 typedef struct exec_phase {
     const dct_phase *phase;
     dct_gate *gates;       /* [n_steps] */
-    dct_op_run *runs;      /* [n_ops]; n, pos0 and scratch are set by who runs it */
+    dct_op_run *runs;      /* [n_ops]; prepare() sets the rest */
     uint64_t *scratch_bytes; /* [n_ops] of one worker */
     uint32_t *last_steps;  /* steps that no other step waits for */
     uint32_t n_last;
@@ -126,24 +126,24 @@ static dct_op_run prepare(const walk *w, dct_op_id op) {
     run.n = w->n;
     run.pos0 = w->pos0;
     if (run.scratch != NULL) run.scratch = (char *)run.scratch + w->worker_in_step * w->ep->scratch_bytes[op];
+    dct_op_cut(&run);
     return run;
 }
 
 static void run_tail(const walk *w, const dct_step *step) {
     for (uint32_t i = 1; i < step->n_ops; i++) {
         dct_op_run run = prepare(w, step->ops[i]);
-        uint32_t n_pieces = dct_op_pieces(&run);
-        for (uint32_t piece = 0; piece < n_pieces; piece++) dct_op_piece(&run, piece);
+        for (uint32_t piece = 0; piece < run.n_pieces; piece++) dct_op_piece(&run, piece);
     }
 }
 
 /* first: the step's first op, prepared; its pieces are what workers share. */
 static void run_step(const walk *w, const dct_step *step, const dct_op_run *first, dct_gate *gate, dct_seat *seat) {
-    uint32_t n_pieces = dct_op_pieces(first), piece;
+    uint32_t piece;
     dct_seat_hold(seat);
-    while (dct_gate_claim(gate, w->run, n_pieces, &piece)) {
+    while (dct_gate_claim(gate, w->run, first->n_pieces, &piece)) {
         dct_op_piece(first, piece);
-        if (!dct_gate_finish(gate, n_pieces)) continue;
+        if (!dct_gate_finish(gate, first->n_pieces)) continue;
         run_tail(w, step);
         dct_gate_close(gate, w->run);
     }

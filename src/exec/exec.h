@@ -50,10 +50,12 @@ typedef struct dct_op_run {
     void *in[DCT_OP_MAX_IN], *out[DCT_OP_MAX_OUT]; /* addresses; NULL for absent */
     void *scratch;                                  /* of this worker */
     uint32_t n, pos0, n_workers;
+    uint32_t n_pieces;                              /* set by dct_op_cut */
     const dct_kernels *kernels;
 } dct_op_run;
 
-uint32_t dct_op_pieces(const dct_op_run *run);
+/* Sets the number of pieces of a run that is ready but for its scratch; then each of them is computed once, in any order. */
+void dct_op_cut(dct_op_run *run);
 void dct_op_piece(const dct_op_run *run, uint32_t piece);
 
 /* Called before the op's inputs are there: asks memory for the first weights that worker `worker` of the step likely reads. */

@@ -47,9 +47,9 @@ static uint32_t pieces_of(const dct_op_run *run, uint64_t n, uint32_t least) {
 
 /* The piece for claim number `turn` of a product on one row. Claims of W workers alternate while all keep pace; dealing pieces
  * from W parts in turn lets each read on where it left off, which the processor's prefetcher rewards. */
-static uint32_t dealt(const dct_op_run *run, uint32_t n_pieces, uint32_t turn) {
+static uint32_t dealt(const dct_op_run *run, uint32_t turn) {
     if (run->n != 1) return turn;
-    uint32_t part = turn % run->n_workers, each = n_pieces / run->n_workers, longer = n_pieces % run->n_workers;
+    uint32_t part = turn % run->n_workers, each = run->n_pieces / run->n_workers, longer = run->n_pieces % run->n_workers;
     return part * each + min_u32(part, longer) + turn / run->n_workers;
 }
 
@@ -141,15 +141,13 @@ static void linear_tiles(const dct_op_run *run, uint32_t weight, range tiles, co
 static void linear_piece(const dct_op_run *run, uint32_t piece, uint32_t bias_at, const float *residual) {
     uint32_t n_tiles = tiles_of(weight_in(run, 1));
     const float *bias = has_in(run, bias_at) ? run->in[bias_at] : NULL;
-    uint32_t n_pieces = product_pieces(run);
-    linear_tiles(run, 1, cut(n_tiles, n_pieces, dealt(run, n_pieces, piece)), bias,
+    linear_tiles(run, 1, cut(n_tiles, run->n_pieces, dealt(run, piece)), bias,
                  (output){run->out[0], value_out(run, 0)->cols, 0, residual});
 }
 
 /* A piece may take the end of one weight and the beginning of the next. */
 static void multi_piece(const dct_op_run *run, uint32_t piece) {
-    uint32_t n_tiles = multi_tiles(run), n_pieces = product_pieces(run);
-    range want = cut(n_tiles, n_pieces, dealt(run, n_pieces, piece));
+    range want = cut(multi_tiles(run), run->n_pieces, dealt(run, piece));
     for (uint32_t i = 0; i < MULTI; i++) {
         if (!has_in(run, 1 + i)) continue;
         uint32_t first = first_tile(run, 1 + i), n = tiles_of(weight_in(run, 1 + i));
@@ -163,8 +161,8 @@ static void multi_piece(const dct_op_run *run, uint32_t piece) {
 /* Gate and up go to the scratch, which holds the rows of these tiles alone, and from there to the output. */
 static void linear_glu_piece(const dct_op_run *run, uint32_t piece) {
     const dct_weight *w = weight_in(run, 1);
-    uint32_t n = rows_of(run, value_in(run, 0)), n_pieces = product_pieces(run);
-    range tiles = cut(tiles_of(w), n_pieces, dealt(run, n_pieces, piece));
+    uint32_t n = rows_of(run, value_in(run, 0));
+    range tiles = cut(tiles_of(w), run->n_pieces, dealt(run, piece));
     uint32_t width = (tiles.end - tiles.begin) * DCT_TILE_ROWS, first = tiles.begin * DCT_TILE_ROWS;
     uint32_t m = min_u32(w->n_rows - first, width);
     float *gate = run->scratch, *up = gate + (uint64_t)n * width;
@@ -189,10 +187,8 @@ void dct_op_expect(const dct_op_run *run, uint32_t worker) {
     case DCT_OP_LINEAR: case DCT_OP_LINEAR_ADD: case DCT_OP_LINEAR_MULTI: case DCT_OP_LINEAR_GLU: break;
     default: return;
     }
-    if (run->n != 1) return;
-    uint32_t n_pieces = dct_op_pieces(run);
-    if (worker >= n_pieces) return;
-    const char *at = product_tile(run, cut(product_tiles(run), n_pieces, dealt(run, n_pieces, worker)).begin);
+    if (run->n != 1 || worker >= run->n_pieces) return;
+    const char *at = product_tile(run, cut(product_tiles(run), run->n_pieces, dealt(run, worker)).begin);
     for (uint32_t line = 0; line < EXPECT_BYTES; line += 64) __builtin_prefetch(at + line);
 }
 
@@ -304,7 +300,7 @@ static const dct_value *rows_dealt(const dct_op_run *run) {
 static uint32_t row_pieces(const dct_op_run *run) { return pieces_of(run, rows_of(run, rows_dealt(run)), 1); }
 
 static void each_row(const dct_op_run *run, uint32_t piece, void (*row)(const dct_op_run *, uint32_t)) {
-    range rows = cut(rows_of(run, rows_dealt(run)), row_pieces(run), piece);
+    range rows = cut(rows_of(run, rows_dealt(run)), run->n_pieces, piece);
     for (uint32_t t = rows.begin; t < rows.end; t++) row(run, t);
 }
 
@@ -496,7 +492,7 @@ static uint32_t element_pieces(const dct_op_run *run) {
 
 /* Pieces of equal size, the first `rest` a line longer, so that no product of large numbers is needed. */
 static void element_piece(const dct_op_run *run, uint32_t piece) {
-    uint64_t n_lines = element_lines(run), n_pieces = element_pieces(run), each = n_lines / n_pieces, rest = n_lines % n_pieces;
+    uint64_t n_lines = element_lines(run), n_pieces = run->n_pieces, each = n_lines / n_pieces, rest = n_lines % n_pieces;
     uint64_t line = piece * each + (piece < rest ? piece : rest), begin = line * LINE_FLOATS;
     uint64_t end = (line + each + (piece < rest)) * LINE_FLOATS;
     if (end > element_count(run)) end = element_count(run);
@@ -512,7 +508,7 @@ static void element_piece(const dct_op_run *run, uint32_t piece) {
 
 /* ---- the two questions ---- */
 
-uint32_t dct_op_pieces(const dct_op_run *run) {
+static uint32_t pieces(const dct_op_run *run) {
     switch (run->op->kind) {
     case DCT_OP_EMBED: case DCT_OP_RMS_NORM: case DCT_OP_QUANT: case DCT_OP_ROPE: case DCT_OP_NORM_QUANT:
     case DCT_OP_LAYER_NORM: case DCT_OP_WINDOW: case DCT_OP_ROUTE: case DCT_OP_MIX: return row_pieces(run);
@@ -528,6 +524,8 @@ uint32_t dct_op_pieces(const dct_op_run *run) {
     }
     return 1;
 }
+
+void dct_op_cut(dct_op_run *run) { run->n_pieces = pieces(run); }
 
 void dct_op_piece(const dct_op_run *run, uint32_t piece) {
     switch (run->op->kind) {

@@ -26,7 +26,7 @@
     X(SCRATCH_WRONG, "an op's scratch is missing or too small")                                               \
     X(WEIGHT_WRONG, "a weight disagrees with the file or overlaps another")                                   \
     X(KV_WRONG, "a cache disagrees with the bounds or overlaps another")                                      \
-    X(ITEMS_WRONG, "the items of a region do not add up to it or overlap")                                    \
+    X(ITEMS_WRONG, "the items of a region are too small, overlap or do not add up to it")                     \
     X(ENVELOPE_WRONG, "the envelope does not cover its regions")                                              \
     X(CERTIFICATE_WRONG, "load, height or optimality is misstated")                                           \
     X(BOUNDS_WRONG, "the bounds make no sense or disagree with the phases")                                   \

@@ -43,8 +43,8 @@ static void check_cover(uint32_t rows, uint32_t cols, uint32_t n_workers) {
     base = range;
     next_element = 0;
     dct_op_run run = {.graph = &graph, .op = &op, .in = {range, range}, .out = {range}, .n = rows, .n_workers = n_workers, .kernels = &noting};
-    uint32_t n_pieces = dct_op_pieces(&run);
-    for (uint32_t piece = 0; piece < n_pieces; piece++) dct_op_piece(&run, piece);
+    dct_op_cut(&run);
+    for (uint32_t piece = 0; piece < run.n_pieces; piece++) dct_op_piece(&run, piece);
     assert_true(next_element == (uint64_t)rows * cols);
     munmap(range, bytes);
 }
@@ -109,12 +109,12 @@ static uint32_t cut_product(dct_op_kind kind, const uint32_t rows[MAX_WEIGHTS], 
     }
     memset(taken, 0, sizeof taken);
     widest = 0;
-    const uint32_t n_pieces = dct_op_pieces(&run);
-    for (uint32_t piece = 0; piece < n_pieces; piece++) dct_op_piece(&run, piece);
+    dct_op_cut(&run);
+    for (uint32_t piece = 0; piece < run.n_pieces; piece++) dct_op_piece(&run, piece);
     for (uint32_t i = 0; i < MAX_WEIGHTS; i++) {
         for (uint32_t tile = 0; tile < MAX_TILES; tile++) assert_int_equal(taken[i][tile], tile < tiles_in(rows[i]));
     }
-    return n_pieces;
+    return run.n_pieces;
 }
 
 /* On one row a piece has 256 KiB or more, unless a worker would have fewer than two, and a worker has eight at most; a Q4_0 tile of

@@ -115,7 +115,8 @@ static void run_op(const fixture *f, dct_op_id id, uint32_t n, uint32_t n_worker
         sums[i] = sum_of(&f->buffers[op->in[i]]);
     }
     for (uint32_t i = 0; i < op->n_out; i++) run.out[i] = f->buffers[op->out[i]].from;
-    for (uint32_t piece = dct_op_pieces(&run); piece > 0; piece--) dct_op_piece(&run, piece - 1);
+    dct_op_cut(&run);
+    for (uint32_t piece = run.n_pieces; piece > 0; piece--) dct_op_piece(&run, piece - 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (sum_of(&f->buffers[op->in[i]]) != sums[i]) fail_msg("%s changes its input %u", dct_op_info_of(op->kind)->name, i);
     for (uint32_t i = 0; i < op->n_out; i++) check_output(f, op->out[i], n);
