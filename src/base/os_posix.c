@@ -149,8 +149,10 @@ static int give_name(const dct_out *out) {
 dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     struct stat st;
     bool exists = stat(path, &st) == 0;
+    if (!exists && lstat(path, &st) == 0)
+        return dct_fail(err, DCT_SYSTEM, "cannot write %s: the file that this link names is not found", dct_show_path(path).text);
     char *resolved = exists ? realpath(path, out->final_path) : NULL;
-    int n = resolved != NULL ? 0 : snprintf(out->final_path, sizeof out->final_path, "%s", path);
+    int n = resolved != NULL ? (int)strlen(resolved) : snprintf(out->final_path, sizeof out->final_path, "%s", path);
     int m = snprintf(out->temp_path, sizeof out->temp_path, "%.4000s.part%ld", out->final_path, (long)getpid());
     if (n < 0 || (size_t)n >= 4000 || m < 0) return dct_fail(err, DCT_USAGE, "path too long: %.80s...", path);
     out->direct = exists && !S_ISREG(st.st_mode);

@@ -326,6 +326,14 @@ static void no_output_destroys_an_input(void **state) {
     child c = start("plan $M -c 64 -n 4 -o /dev/null --svg /dev/null"); /* which nothing destroys */
     expect_code(&c, "two outputs that are a device", 0);
     drop(&c);
+    unlink(WORK "symbolic");
+    assert_int_equal(symlink(WORK "new", WORK "symbolic"), 0);
+    c = start("plan $M -c 64 -n 4 -o $Wsymbolic");
+    expect_code(&c, "an output that is a link to nothing", 5);
+    assert_non_null(strstr(c.text[1], "the file that this link names is not found"));
+    drop(&c);
+    struct stat link_itself;
+    assert_true(lstat(WORK "symbolic", &link_itself) == 0 && S_ISLNK(link_itself.st_mode) && access(WORK "new", F_OK) != 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s%s", WORK, names[i]);
