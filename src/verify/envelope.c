@@ -31,44 +31,48 @@ static dct_status check_graph_phase(dct_checker *c) {
     return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s has the ends of a model's phase", phase->name);
 }
 
-dct_status dct_check_bounds(dct_checker *c) {
+static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
+    const dct_bounds *b = &c->plan->bounds;
+    if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "a phase is of no kind that exists");
+    uint32_t rows = phase->kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
+    if (phase->rows != rows || phase->graph.rows != rows)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
+                          phase->rows, phase->graph.rows, rows);
+    if (phase->graph.ids == DCT_NONE || phase->graph.pos == DCT_NONE || phase->graph.logits == DCT_NONE)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s lacks an input, or the output: the bounds promise logits", phase->name);
+    return DCT_OK;
+}
+
+/* As many phases as kinds, none twice: each is there, and whoever runs one by its kind finds it. */
+static dct_status check_phases(dct_checker *c) {
     const dct_plan *plan = c->plan;
-    const dct_bounds *b = &plan->bounds;
-    const bool is_graph = dct_plan_is_graph(plan); /* of rows, not of prompts and answers */
-    if (b->n_input == 0 || (b->n_output == 0) != is_graph || (uint64_t)b->n_input + b->n_output != b->n_ctx) {
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context",
-                          b->n_input, b->n_output, b->n_ctx);
-    }
-    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS) {
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
-    }
-    bool has_logits = b->logits == DCT_LOGITS_LAST || b->logits == DCT_LOGITS_ALL;
-    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || has_logits == is_graph) {
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that can be run");
-    }
-    if (is_graph) return check_graph_phase(c);
-    /* As many phases as kinds, none twice: each is there, and whoever runs one by its kind finds it. */
     if (plan->n_phases != N_PHASE_KINDS)
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u phases, not prefill and decode", plan->n_phases);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
-        const dct_phase *phase = &plan->phases[i];
-        if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE) {
-            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phase %u is of no kind that exists", i);
-        }
-        uint32_t rows = phase->kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
-        if (phase->rows != rows || phase->graph.rows != rows) {
-            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
-                              phase->rows, phase->graph.rows, rows);
-        }
-        if (phase->graph.ids == DCT_NONE || phase->graph.pos == DCT_NONE || phase->graph.logits == DCT_NONE)
-            return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s lacks an input, or the output: the bounds promise logits",
-                              phase->name);
+        dct_status status = check_phase(c, &plan->phases[i]);
+        if (status != DCT_OK) return status;
         for (uint32_t j = 0; j < i; j++) {
-            if (plan->phases[j].kind == phase->kind)
+            if (plan->phases[j].kind == plan->phases[i].kind)
                 return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "phases %u and %u are of one kind", j, i);
         }
     }
     return DCT_OK;
+}
+
+dct_status dct_check_bounds(dct_checker *c) {
+    const dct_plan *plan = c->plan;
+    const dct_bounds *b = &plan->bounds;
+    const bool is_graph = dct_plan_is_graph(plan); /* of rows, not of prompts and answers */
+    const bool has_logits = b->logits == DCT_LOGITS_LAST || b->logits == DCT_LOGITS_ALL;
+    if (b->n_input == 0 || (b->n_output == 0) != is_graph || (uint64_t)b->n_input + b->n_output != b->n_ctx)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%u input and %u output positions are not the %u of the context",
+                          b->n_input, b->n_output, b->n_ctx);
+    if (b->ubatch == 0 || b->slots == 0 || b->threads == 0 || b->threads > MAX_THREADS)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "ubatch %u, %u slots, %u threads", b->ubatch, b->slots, b->threads);
+    if (!is_kv_type(b->type_k) || !is_kv_type(b->type_v) || has_logits == is_graph)
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "cache types or logits are none that can be run");
+    return is_graph ? check_graph_phase(c) : check_phases(c);
 }
 
 static dct_status check_regions(dct_checker *c) {

@@ -127,15 +127,14 @@ static void find_roots(dct_facts *f) {
     }
 }
 
-static dct_status check_steps(dct_checker *c, dct_facts *f) {
+/* Each op runs in one step; finds which. */
+static dct_status check_step_ops(dct_checker *c, dct_facts *f) {
     const dct_phase *phase = f->phase;
     for (dct_op_id k = 0; k < f->graph->n_ops; k++) f->step_of[k] = DCT_NONE;
-    uint64_t n_waits = 0;
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];
-        if (step->n_ops == 0 || step->n_ops > DCT_STEP_MAX_OPS) {
+        if (step->n_ops == 0 || step->n_ops > DCT_STEP_MAX_OPS)
             return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: step %u has %u ops", phase->name, s, step->n_ops);
-        }
         for (uint32_t i = 0; i < step->n_ops; i++) {
             dct_op_id k = step->ops[i];
             if (k >= f->graph->n_ops)
@@ -146,27 +145,39 @@ static dct_status check_steps(dct_checker *c, dct_facts *f) {
             f->step_of[k] = s;
             f->rank_of[k] = i;
         }
-        if (step->n_workers == 0 || !dct_range_within(step->worker_first, step->n_workers, c->plan->bounds.threads)) {
-            return dct_refuse(c, DCT_DEFECT_WORKERS_INVALID, "%s: step %u names workers %u to %u of %u", phase->name, s,
-                              step->worker_first, step->worker_first + step->n_workers - 1, c->plan->bounds.threads);
-        }
-        if (!dct_range_within(step->wait_begin, step->n_waits, phase->n_waits)) {
+    }
+    for (dct_op_id k = 0; k < f->graph->n_ops; k++) {
+        if (f->step_of[k] == DCT_NONE)
+            return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: no step runs op %u (%s)", phase->name, k,
+                              op_name(&f->graph->ops[k]));
+    }
+    return DCT_OK;
+}
+
+/* Steps wait for earlier ones, by all the waits that are listed. */
+static dct_status check_waits(dct_checker *c, const dct_phase *phase) {
+    uint64_t n_waits = 0;
+    for (uint32_t s = 0; s < phase->n_steps; s++) {
+        const dct_step *step = &phase->steps[s];
+        if (!dct_range_within(step->wait_begin, step->n_waits, phase->n_waits))
             return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: the waits of step %u are not in the list", phase->name, s);
-        }
         for (uint32_t i = 0; i < step->n_waits; i++) {
             uint32_t on = phase->waits[step->wait_begin + i];
             if (on >= s) return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: step %u waits for step %u", phase->name, s, on);
         }
         n_waits += step->n_waits;
     }
-    if (n_waits != phase->n_waits) {
-        return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: %u waits are listed, steps wait %llu times", phase->name,
-                          phase->n_waits, (unsigned long long)n_waits);
-    }
-    for (dct_op_id k = 0; k < f->graph->n_ops; k++) {
-        if (f->step_of[k] == DCT_NONE)
-            return dct_refuse(c, DCT_DEFECT_OP_MISSING, "%s: no step runs op %u (%s)", phase->name, k,
-                              op_name(&f->graph->ops[k]));
+    if (n_waits == phase->n_waits) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: %u waits are listed, steps wait %llu times", phase->name, phase->n_waits,
+                      (unsigned long long)n_waits);
+}
+
+static dct_status check_workers(dct_checker *c, const dct_phase *phase) {
+    for (uint32_t s = 0; s < phase->n_steps; s++) {
+        const dct_step *step = &phase->steps[s];
+        if (step->n_workers == 0 || !dct_range_within(step->worker_first, step->n_workers, c->plan->bounds.threads))
+            return dct_refuse(c, DCT_DEFECT_WORKERS_INVALID, "%s: step %u names %u workers from %u on, of %u", phase->name, s,
+                              step->n_workers, step->worker_first, c->plan->bounds.threads);
     }
     return DCT_OK;
 }
@@ -227,7 +238,9 @@ dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts
     if (dct_graph_check(f->graph, &why) != DCT_OK)
         return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: %s", phase->name, why.message);
     find_roots(f);
-    status = check_steps(c, f);
+    status = check_step_ops(c, f);
+    if (status == DCT_OK) status = check_workers(c, phase);
+    if (status == DCT_OK) status = check_waits(c, phase);
     if (status == DCT_OK) status = list_accesses(c, f);
     return status;
 }
