@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The heap that the command gives to the libraries it links, which M_max counts. */
+enum { DCT_LIBRARY_HEAP_BYTES = 1024 * 1024 };
+
 static inline bool dct_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
     uint64_t r;
     if (__builtin_add_overflow(a, b, &r)) return false;

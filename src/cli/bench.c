@@ -221,6 +221,8 @@ int cli_bench(const cli_options *o) {
     if (!parse(o, &r)) return DCT_USAGE;
     int code = obey_mask(o->cpu_mask);
     if (code == 0) code = plan_setups(&r);
+    if (code != 0) return code;
+    bench_print_begin(&r.sheet);
     dct_os_cpu_name(r.sheet.cpu_name, sizeof r.sheet.cpu_name);
     time_t now = time(NULL);
     struct tm parts;

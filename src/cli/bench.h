@@ -89,9 +89,10 @@ typedef struct bench_result {
     char began[32];               /* UTC */
 } bench_result;
 
+void bench_print_begin(const bench_sheet *sheet);
 void bench_print_row(bench_sheet *sheet, const bench_result *result);
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n);
-void bench_print_cut(const bench_sheet *sheet); /* instead, when a later setup was refused: what stands there is whole */
+void bench_print_cut(const bench_sheet *sheet); /* instead, when a setup failed: what stands there is whole */
 
 /* ---- a session ---- */
 

@@ -247,7 +247,7 @@ void bench_print_row(bench_sheet *sheet, const bench_result *r) {
         break;
     case BENCH_CSV: print_csv_row(&f, sheet->first); break;
     case BENCH_JSON:
-        cli_print(sheet->first ? "[\n  " : ",\n  ");
+        cli_print(sheet->first ? "\n  " : ",\n  ");
         print_json_row(&f, &r->times);
         break;
     case BENCH_JSONL:
@@ -266,12 +266,16 @@ static void print_roofline(const dct_roofline *roof) {
               n, roof->macs_per_s_median * 1e-9);
 }
 
+void bench_print_begin(const bench_sheet *sheet) {
+    if (sheet->format == BENCH_JSON) cli_print("[");
+}
+
 void bench_print_cut(const bench_sheet *sheet) {
-    if (sheet->format == BENCH_JSON && !sheet->first) cli_print("\n]\n");
+    if (sheet->format == BENCH_JSON) cli_print("\n]\n");
 }
 
 void bench_print_end(const bench_sheet *sheet, const dct_roofline *rooflines, uint32_t n) {
-    if (sheet->format == BENCH_JSON) cli_print("\n]\n");
+    bench_print_cut(sheet);
     if (sheet->format != BENCH_MD) return;
     cli_print("\n");
     for (uint32_t i = 0; i < n; i++) print_roofline(&rooflines[i]);

@@ -47,7 +47,10 @@ int cli_calibrate(const cli_options *o) {
     cli_sink sink = {0};
     uint32_t workers = o->threads != 0 ? o->threads : dct_os_usable_cpus(NULL, NULL, 0);
     void *progress = (void *)(uintptr_t) "measuring";
-    if (dct_calibrate(workers, cli_progress, progress, cli_sink_write, &sink, &err) != DCT_OK) return cli_fail_err(&err);
+    if (dct_calibrate(workers, cli_progress, progress, cli_sink_write, &sink, &err) != DCT_OK) {
+        cli_sink_drop(&sink);
+        return cli_fail_err(&err);
+    }
     cli_out(NULL, sink.bytes, sink.used);
     code = cli_sink_save(&sink, path);
     if (code == 0) cli_note("written to %s; plan and run take it as --cost-profile\n", path);

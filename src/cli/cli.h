@@ -1,4 +1,5 @@
-/* cli: the command `dctms`. One file a verb, and what they share: options, output, the library heap.
+/* cli: the command `dctms`. A file or more for each verb (verify is in plan.c, tokenize in inspect.c, pack and synth in work.c),
+ * and what they share: options, output, the library heap.
  *
  * The command sees the public header, base/ and tools/ only, as any other program would.
  */
@@ -163,7 +164,8 @@ int cli_no_memory(const char *what); /* DCT_SYSTEM */
 
 void cli_print_json_string(const char *text, size_t n); /* quoted and escaped, on stdout; text is UTF-8 */
 
-/* A file written through a dctms_write_fn: everything is gathered in memory, then written whole (temporary and rename). */
+/* A file written through a dctms_write_fn: everything is gathered in memory, then written whole (temporary and rename). Saving
+ * also drops it. */
 typedef struct cli_sink {
     char *bytes;
     size_t used, cap;
@@ -171,6 +173,7 @@ typedef struct cli_sink {
 } cli_sink;
 void cli_sink_write(void *sink, const char *text, size_t n);
 int cli_sink_save(cli_sink *sink, const char *path);
+void cli_sink_drop(cli_sink *sink);
 
 /* Texts may be files, pipes or terminals; "-" is standard input. */
 dct_status cli_open_text(dct_file *file, const char *path, dct_err *err);
@@ -207,6 +210,20 @@ typedef struct cli_paths {
 } cli_paths;
 void cli_add_path(const char **list, const char *path);
 int cli_check_outputs(const cli_paths *paths);
+
+/* ---- ids.c: the tokens of a text ---- */
+
+typedef struct cli_ids {
+    dctms_token *at;
+    size_t n, map_bytes;
+} cli_ids;
+
+/* Both return the exit code; what they made is dropped by the caller, whatever that is. parse: decimal numbers with white space
+ * between them, each of a token that there is; text[n_text] is 0. */
+int cli_ids_tokenize(const dctms_tokenizer *tokenizer, const char *text, size_t n_text, bool add_special, bool parse_special,
+                     cli_ids *ids);
+int cli_ids_parse(const char *path, const char *text, size_t n_text, uint32_t n_vocab, cli_ids *ids);
+void cli_ids_drop(cli_ids *ids);
 
 double cli_mib(uint64_t bytes);
 

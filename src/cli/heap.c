@@ -24,7 +24,7 @@ void cli_heap_close(void) {}
 
 #else
 
-enum { HEAP_BYTES = 1024 * 1024, UNIT = 16, SPAN_BYTES = 4 * 1024 * 1024 };
+enum { UNIT = 16, SPAN_BYTES = 4 * 1024 * 1024 };
 
 typedef struct block {
     size_t bytes;       /* of the whole block, head included; a multiple of UNIT */
@@ -32,7 +32,7 @@ typedef struct block {
 } block;
 _Static_assert(sizeof(block) == UNIT, "a head is one unit");
 
-static _Alignas(64) char fixed_span[HEAP_BYTES];
+static _Alignas(64) char fixed_span[DCT_LIBRARY_HEAP_BYTES];
 static block *free_list;
 static block *hint; /* a free block near the last one freed; frees in address order then cost nothing */
 static bool started, closed;

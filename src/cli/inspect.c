@@ -29,6 +29,15 @@ static void print_token(const dctms_tokenizer *tokenizer, dctms_token id) {
     cli_print("'\n");
 }
 
+/* On one line, or a token a line. */
+static void print_ids(const dctms_tokenizer *tokenizer, const cli_ids *ids, bool on_a_line) {
+    for (size_t i = 0; i < ids->n; i++) {
+        if (on_a_line) cli_print("%s%u", i == 0 ? "" : " ", ids->at[i]);
+        else print_token(tokenizer, ids->at[i]);
+    }
+    if (on_a_line) cli_print("\n");
+}
+
 int cli_tokenize(const cli_options *o) {
     dctms_error err;
     dct_err io;
@@ -44,22 +53,10 @@ int cli_tokenize(const cli_options *o) {
         code = cli_fail(&err);
         goto close_model;
     }
-    size_t cap = n_text + 16, n = 0; /* a token covers at least a byte, but for the ones that are added */
-    dctms_token *ids = dct_os_map(cap * sizeof *ids);
-    if (ids == NULL) {
-        code = cli_no_memory("the text's ids");
-    } else if (dctms_tokenize(tokenizer, text, n_text, o->special, o->special, ids, cap, &n, &err) != DCTMS_OK) {
-        code = cli_fail(&err);
-    } else {
-        for (size_t i = 0; i < n && i < cap; i++) {
-            if (o->ids) {
-                cli_print("%s%u", i == 0 ? "" : " ", ids[i]);
-            } else {
-                print_token(tokenizer, ids[i]);
-            }
-        }
-        if (o->ids) cli_print("\n");
-    }
+    cli_ids ids;
+    code = cli_ids_tokenize(tokenizer, text, n_text, o->special, o->special, &ids);
+    if (code == 0) print_ids(tokenizer, &ids, o->ids);
+    cli_ids_drop(&ids);
     dctms_tokenizer_free(tokenizer);
 close_model:
     dctms_model_free(model);

@@ -114,13 +114,14 @@ static bool ends_with(const editor *e, const char *word) {
     return kept(e) >= n && memcmp(e->line->text + kept(e) - n, word, n) == 0;
 }
 
-/* Whether the text goes on in the next line: behind a backslash, which becomes the newline, and until a """ is closed. */
+/* Whether the text goes on in the next line: behind a backslash, which becomes the newline, and until a """ is closed, where a
+ * backslash is one. */
 static bool goes_on(editor *e) {
     if (!is_whole(e)) return false;
     bool is_quoted = begins_with(e, "\"\"\"") && !(kept(e) >= 6 && ends_with(e, "\"\"\""));
     e->at = kept(e);
-    if (ends_with(e, "\\")) erase(e, e->at - 1, e->at);
-    else if (!is_quoted) return false;
+    if (!is_quoted && !ends_with(e, "\\")) return false;
+    if (!is_quoted) erase(e, e->at - 1, e->at);
     insert(e, "\n", 1);
     return true;
 }

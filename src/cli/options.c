@@ -338,6 +338,19 @@ static dct_status refuse_flag(const char *flag, const char *verb) {
 
 static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF; }
 
+/* A flag that takes no value, as a variable of the environment: the words that llama.cpp knows. */
+static bool parse_switch(const char *value, bool *is_on) {
+    static const char *const words[2][4] = {{"0", "false", "off", "disabled"}, {"1", "true", "on", "enabled"}};
+    for (int on = 0; on < 2; on++) {
+        for (size_t i = 0; i < 4; i++) {
+            if (strcmp(value, words[on][i]) != 0) continue;
+            *is_on = on;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void set_defaults(cli_options *o) {
     dctms_gen_params gen = dctms_gen_default_params();
     *o = (cli_options){.temp = gen.temperature, .top_p = gen.top_p, .min_p = gen.min_p, .top_k = gen.top_k,
@@ -351,7 +364,10 @@ static dct_status read_environment(int bit, cli_options *o) {
         if (r->env == NULL || (r->verbs & bit) == 0) continue;
         const char *value = getenv(r->env);
         if (value == NULL || *value == '\0') continue;
-        if (r->kind == O_FLAG && strcmp(value, "0") == 0) continue;
+        bool is_on = true;
+        if (!takes_value(r->kind) && !parse_switch(value, &is_on))
+            return cli_usage("%s: '%s' is neither 1 nor 0", r->env, value);
+        if (!is_on) continue;
         if (!store(r, value, o)) return cli_usage("%s: '%s' is not a value for %s", r->env, value, r->long_name);
         if (r->kind == O_LIST) ((cli_list *)(void *)((char *)o + r->field))->from_environment = true;
     }
@@ -451,6 +467,69 @@ static dct_status take_arguments(int bit, cli_options *o) {
     return cli_usage("%s takes one model: '%s' is one too many", o->verb, o->args[o->n_args - 1]);
 }
 
+static dct_status take_argument(int bit, const char *arg, cli_options *o) {
+    if (*arg == '\0') return cli_usage(bit & V_MODEL ? "the model's name is empty" : "a file's name is empty");
+    if (o->n_args == CLI_MAX_ARGS) return cli_usage("too many arguments at '%s'", arg);
+    o->args[o->n_args++] = arg;
+    return DCT_OK;
+}
+
+/* A flag as it stands on the command line: "--name=value", or a name whose value may be the next word. */
+typedef struct flag_word {
+    char name[64];     /* what is longer is no flag */
+    const char *value; /* NULL: there is none */
+    bool is_joined;
+} flag_word;
+
+static flag_word read_flag(const char *arg, const char *next) {
+    const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
+    flag_word f = {.value = equals != NULL ? equals + 1 : next, .is_joined = equals != NULL};
+    size_t n = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
+    if (n < sizeof f.name) memcpy(f.name, arg, n);
+    return f;
+}
+
+/* Flags of other programs, which the bounds of a model go with. */
+static dct_status take_foreign_flag(int bit, const char *arg, const flag_word *f, cli_options *o, bool *used_next) {
+    cli_habit habit = (bit & V_BOUNDS) != 0 ? cli_take_habit(f->name, f->value, f->is_joined) : CLI_HABIT_NONE;
+    *used_next = habit == CLI_HABIT_TAKEN_WITH_VALUE;
+    if (habit == CLI_HABIT_NONE) return refuse_flag(arg, o->verb);
+    return habit == CLI_HABIT_REFUSED ? DCT_USAGE : DCT_OK;
+}
+
+static dct_status take_flag(int bit, const char *arg, const char *next, cli_options *o, bool *used_next) {
+    const flag_word f = read_flag(arg, next);
+    const opt_row *row = find_row(f.name, bit);
+    if (row == NULL) return take_foreign_flag(bit, arg, &f, o, used_next);
+    const bool needs_value = takes_value(row->kind);
+    if (!needs_value && f.is_joined) return cli_usage("%s takes no value", f.name);
+    if (needs_value && f.value == NULL) return cli_usage("%s needs a value", arg);
+    *used_next = needs_value && !f.is_joined;
+    if (!store(row, f.value, o)) return refuse(row, f.value, o);
+    note_given(o, row);
+    return DCT_OK;
+}
+
+static bool asks_for_help(const char *arg) {
+    return strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0 || strcmp(arg, "--usage") == 0;
+}
+
+static dct_status read_command_line(int bit, int argc, char **argv, cli_options *o, bool *help) {
+    bool flags_end = false;
+    for (int i = 2; i < argc; i++) {
+        const char *arg = argv[i];
+        dct_status status = DCT_OK;
+        bool used_next = false;
+        if (flags_end || arg[0] != '-' || arg[1] == '\0') status = take_argument(bit, arg, o);
+        else if (strcmp(arg, "--") == 0) flags_end = true;
+        else if (asks_for_help(arg)) *help = true;
+        else status = take_flag(bit, arg, argv[i + 1], o, &used_next);
+        if (status != DCT_OK || *help) return status;
+        i += used_next;
+    }
+    return DCT_OK;
+}
+
 dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
     set_defaults(o);
     *help = false;
@@ -458,49 +537,8 @@ dct_status cli_parse(int argc, char **argv, cli_options *o, bool *help) {
     int bit = verb_bit(argv[1]);
     if (bit == 0) return cli_unknown_verb(argv[1]);
     dct_status status = read_environment(bit, o);
-    if (status != DCT_OK) return status;
-    bool flags = true;
-    for (int i = 2; i < argc; i++) {
-        const char *arg = argv[i];
-        if (flags && strcmp(arg, "--") == 0) {
-            flags = false;
-            continue;
-        }
-        if (flags && (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0 || strcmp(arg, "--usage") == 0)) {
-            *help = true;
-            return DCT_OK;
-        }
-        if (!flags || arg[0] != '-' || arg[1] == '\0') {
-            if (*arg == '\0') return cli_usage(bit & V_MODEL ? "the model's name is empty" : "a file's name is empty");
-            if (o->n_args == CLI_MAX_ARGS) return cli_usage("too many arguments at '%s'", arg);
-            o->args[o->n_args++] = arg;
-            continue;
-        }
-        /* --flag=value as well as --flag value */
-        char name[64] = ""; /* what is longer is no flag */
-        const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
-        if (equals != NULL && (size_t)(equals - arg) < sizeof name) {
-            memcpy(name, arg, (size_t)(equals - arg));
-            name[equals - arg] = '\0';
-        }
-        const opt_row *row = find_row(equals != NULL ? name : arg, bit);
-        if (row == NULL) {
-            const char *next = equals != NULL ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
-            cli_habit habit = CLI_HABIT_NONE;
-            if ((bit & V_BOUNDS) != 0) habit = cli_take_habit(equals != NULL ? name : arg, next, equals != NULL);
-            if (habit == CLI_HABIT_NONE) return refuse_flag(arg, o->verb);
-            if (habit == CLI_HABIT_REFUSED) return DCT_USAGE;
-            if (habit == CLI_HABIT_TAKEN_WITH_VALUE) i++;
-            continue;
-        }
-        const char *value = NULL;
-        if (takes_value(row->kind)) {
-            value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-            if (value == NULL) return cli_usage("%s needs a value", arg);
-        }
-        if (!store(row, value, o)) return refuse(row, value, o);
-        note_given(o, row);
-    }
+    if (status == DCT_OK) status = read_command_line(bit, argc, argv, o, help);
+    if (status != DCT_OK || *help) return status;
     bool is_one_form = bit >= CLI_FORMS_END; /* the other verbs find out which it is */
     if (is_one_form && !cli_check_form(o, (cli_form)bit)) return DCT_USAGE;
     return take_arguments(bit, o);

@@ -142,12 +142,16 @@ void cli_sink_write(void *ctx, const char *text, size_t n) {
     sink->used += n;
 }
 
+void cli_sink_drop(cli_sink *sink) {
+    if (sink->bytes != NULL) dct_os_unmap(sink->bytes, sink->cap);
+    *sink = (cli_sink){0};
+}
+
 int cli_sink_save(cli_sink *sink, const char *path) {
     dct_err err;
     dct_status status = sink->failed ? dct_fail(&err, DCT_SYSTEM, "no memory to build %s", path)
                                      : dct_file_write_whole(path, sink->bytes, sink->used, &err);
-    dct_os_unmap(sink->bytes, sink->cap);
-    *sink = (cli_sink){0};
+    cli_sink_drop(sink);
     return status == DCT_OK ? 0 : cli_fail_err(&err);
 }
 
@@ -162,25 +166,32 @@ dct_status cli_open_text(dct_file *file, const char *path, dct_err *err) {
 
 static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
+static dct_status fail_long(const char *name, uint64_t limit, dct_err *err) {
+    return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
+}
+
 /* What comes has no size until it ends: it is read into pages that double. */
 static dct_status read_all(const dct_file *file, const char *name, uint64_t limit, char **text, size_t *n, size_t *map_bytes,
                            dct_err *err) {
     size_t cap = 64 * 1024, used = 0;
-    if (file->bytes > limit) return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
+    if (file->bytes > limit) return fail_long(name, limit, err);
     if (file->bytes >= cap) cap = (size_t)file->bytes + 2; /* the end is seen without growing */
     char *bytes = dct_os_map(cap);
     while (bytes != NULL) {
         ssize_t got = read(file->fd, bytes + used, cap - used - 1);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return dct_fail(err, DCT_BAD_FILE, "%s: %s", name, strerror(errno));
         if (got == 0) {
             *text = bytes;
             *n = used;
             *map_bytes = cap;
             return DCT_OK;
         }
+        if (got < 0 || used + (size_t)got > limit) {
+            dct_status status = got < 0 ? dct_fail(err, DCT_BAD_FILE, "%s: %s", name, strerror(errno)) : fail_long(name, limit, err);
+            dct_os_unmap(bytes, cap);
+            return status;
+        }
         used += (size_t)got;
-        if (used > limit) return dct_fail(err, DCT_BOUND, "%s: more than %llu bytes", name, (unsigned long long)limit);
         if (used + 1 < cap) continue;
         char *grown = dct_os_map(cap * 2);
         if (grown != NULL) memcpy(grown, bytes, used);

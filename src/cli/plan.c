@@ -27,8 +27,9 @@ static int draw_plan(const dctms_plan *plan, dctms_plan_format drawn, const char
     dctms_error err;
     cli_sink sink = {0};
     dctms_status status = dctms_plan_print(plan, drawn, cli_sink_write, &sink, &err);
-    if (status != DCTMS_OK) return cli_fail(&err);
-    return cli_sink_save(&sink, path);
+    if (status == DCTMS_OK) return cli_sink_save(&sink, path);
+    cli_sink_drop(&sink);
+    return cli_fail(&err);
 }
 
 /* Files come before anything is printed: what stands on the terminal is then no half of what was asked for. */
@@ -71,6 +72,7 @@ static int check_plan(const dctms_plan *plan, const dctms_model *model, const ch
     dctms_error err;
     char defect[32];
     if (dctms_plan_verify(plan, model, defect, &err) == DCTMS_OK) return 0;
+    if (err.code != DCTMS_BAD_FILE || strcmp(defect, "NONE") == 0) return cli_fail(&err);
     cli_note("dctms: %s: %s: %s\n", path, defect, err.message);
     return err.code;
 }

@@ -17,7 +17,7 @@
 #include "base/safe_text.h"
 #include "cli/protocol.h"
 
-enum { DEFAULT_OUTPUT = 256, DEFAULT_CTX = 1280, SETTINGS_BYTES = 512, PATH_BYTES = 4096 };
+enum { DEFAULT_OUTPUT = 256, DEFAULT_CTX = 1280, SETTINGS_BYTES = 512, PATH_BYTES = 4096, LEAST_NEIGHBOUR_BYTES = 1024 * 1024 };
 
 /* ---- reading the flags: each prints its own usage error and returns false ---- */
 
@@ -108,6 +108,7 @@ static bool check_peer(const protocol_request *r) {
     if (!wanted) cli_usage("--llama-bench: the system llama.cpp is not among those of --systems");
     else if (program == NULL) cli_usage("the system llama.cpp needs its llama-bench: --llama-bench FILE");
     else if (access(program, X_OK) != 0) cli_usage("--llama-bench %.400s: %s", program, strerror(errno));
+    else if (dct_os_is_directory(program)) cli_usage("--llama-bench %.400s: a directory", program);
     else return true;
     return false;
 }
@@ -388,6 +389,7 @@ static int save_reports(const protocol_request *r, const dct_protocol *p) {
         dct_err err;
         bool built = reports[i].build(p, cli_sink_write, &sink, &err) == DCT_OK;
         code = built ? cli_sink_save(&sink, path_in(r, reports[i].name, path)) : cli_fail_err(&err);
+        cli_sink_drop(&sink);
     }
     return code;
 }
@@ -411,6 +413,16 @@ static int report(const protocol_request *r) {
     int code = status == DCT_OK ? save_reports(r, &p) : cli_fail_err(&err);
     dct_arena_deinit(&arena);
     return code;
+}
+
+/* Dirtying less than a megabyte again and again takes a processor's time and no memory worth the name. */
+static int check_neighbour(const protocol_request *r) {
+    bool wanted = false;
+    for (uint32_t i = 0; i < r->n_stresses; i++) wanted = wanted || r->stresses[i] == DCT_STRESS_MEMORY;
+    if (!wanted || r->neighbour_bytes >= LEAST_NEIGHBOUR_BYTES) return 0;
+    cli_note("dctms: --stress memory: %.2f MiB are left for the neighbour process beside M_max, at least %.0f are needed\n",
+             cli_mib(r->neighbour_bytes), cli_mib(LEAST_NEIGHBOUR_BYTES));
+    return DCT_NO_FIT;
 }
 
 /* What the neighbour of memory may take: the same beside every system. */
@@ -439,8 +451,9 @@ int cli_protocol(const cli_options *o) {
     if (!parse(o, &r)) return DCT_USAGE;
     int code = take_survey(&r);
     if (code == 0) code = check_lengths(&r);
-    if (code == 0) code = open_records(&r);
     r.neighbour_bytes = neighbour_bytes(&r);
+    if (code == 0) code = check_neighbour(&r);
+    if (code == 0) code = open_records(&r);
     if (code == 0) code = run_in_group(&r);
     if (code == 0) code = report(&r);
     dct_calls_close(&r.calls);

@@ -34,7 +34,7 @@ static dctms_status count_tokens(const dctms_model *model, protocol_survey *surv
     if (status != DCTMS_OK) return status;
     for (uint32_t i = 0; i < DCT_PROTOCOL_PROMPTS && status == DCTMS_OK; i++) {
         const char *text = dct_protocol_prompt(i);
-        size_t n;
+        size_t n = 0;
         status = dctms_tokenize(tokenizer, text, strlen(text), true, false, NULL, 0, &n, err);
         survey->n_tokens[i] = (uint32_t)n;
     }

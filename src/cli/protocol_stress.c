@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/protocol.h"
@@ -45,6 +46,7 @@ static void take_and_give(pid_t parent, uint64_t limit) {
     for (char value = 1; has_parent(parent); value = (char)(value % 100 + 1)) {
         uint64_t n = 0;
         for (; n < most && has_parent(parent) && (steps[n] = dct_os_map(step)) != NULL; n++) dirty(steps[n], step, value);
+        if (n == 0) nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL); /* the system has none to give */
         while (n > 0) dct_os_unmap(steps[--n], step);
     }
 }

@@ -78,10 +78,7 @@ static int note_failure(watch *w, int code) {
 }
 
 /* A child that has ended does not hear it; its end is seen where it is read from. */
-static int let_go(const watch *w) {
-    (void)!write(w->to_child, "g", 1);
-    return 0;
-}
+static void let_go(const watch *w) { (void)!write(w->to_child, "g", 1); }
 
 static int start_neighbour(watch *w) {
     return note_failure(w, protocol_start_neighbour(w->job->request, w->job->key.stress, &w->neighbour));
@@ -129,11 +126,13 @@ static int obey_message(watch *w, const protocol_message *m) {
     switch (m->event) {
     case PROTOCOL_READY:
         code = start_neighbour(w);
-        return code == 0 ? let_go(w) : code;
+        if (code == 0) let_go(w);
+        return code;
     case PROTOCOL_BEGAN: begin_call(w); return 0;
     case PROTOCOL_ENDED:
         if (w->at < w->job->n_todo) code = end_call(w, m);
-        return code == 0 ? let_go(w) : code;
+        if (code == 0) let_go(w);
+        return code;
     }
     return note_failure(w, DCT_BUG);
 }
@@ -191,12 +190,14 @@ static void follow(watch *w) {
     }
 }
 
-/* The child's own word on why it ended comes first, unless it was ended from here. */
+/* The child's own word on why it ended comes first, unless it was ended from here. Another program has none that we hear, and its
+ * codes are not ours. */
 static int judge(const watch *w, int child_code) {
+    const dct_system system = w->job->key.system;
     if (w->code != 0) return w->code;
-    if (child_code != 0) return child_code;
-    if (w->at == w->job->n_todo) return 0;
-    cli_note("dctms: %s ended after %u of %u calls\n", dct_system_name(w->job->key.system), w->at, w->job->n_todo);
+    if (child_code != 0 && (system != DCT_LLAMA_CPP || child_code > 128)) return child_code;
+    if (child_code == 0 && w->at == w->job->n_todo) return 0;
+    cli_note("dctms: %s ended with code %d after %u of %u calls\n", dct_system_name(system), child_code, w->at, w->job->n_todo);
     return DCT_SYSTEM;
 }
 

@@ -63,7 +63,7 @@ static void end_turn(dctms_session *session) {
 
 /* Where the next text may be written, and how long it may be. */
 static char *free_text(const history *h) { return h->room.text + h->used; }
-static size_t free_bytes(const history *h) { return h->room.n_text - h->used - 1; }
+static size_t free_bytes(const history *h) { return h->used < h->room.n_text ? h->room.n_text - h->used - 1 : 0; }
 
 /* A text of the command line becomes a message. There are at most two, and always room for them. */
 static void refer_message(history *h, const char *role, const char *text) {
@@ -71,9 +71,10 @@ static void refer_message(history *h, const char *role, const char *text) {
     h->n_elsewhere++;
 }
 
-/* The n bytes that were written at free_text become a message; false when there are as many as N tokens can be. */
+/* The n bytes that were written at free_text become a message; false when there are as many as N tokens can be, or no byte is
+ * left for the text's end. */
 static bool keep_message(history *h, const char *role, size_t n) {
-    if (h->n == h->room.n_messages) return false;
+    if (h->n == h->room.n_messages || h->used == h->room.n_text) return false;
     char *text = free_text(h);
     text[n] = '\0';
     h->used += n + 1;
@@ -433,13 +434,15 @@ static int open_source(const cli_options *o, source *from) {
     return cli_open_text(&from->file, from->path, &err) == DCT_OK ? 0 : cli_fail_err(&err);
 }
 
-/* Reads the file straight into planned memory; no more than can be a prompt. */
-static int read_source(dctms_session *session, const source *from, const char **text, size_t *n) {
+/* Reads the file straight into planned memory; no more than can be a prompt. Then it is closed. */
+static int read_source(dctms_session *session, source *from, const char **text, size_t *n) {
     dctms_conversation room = dctms_session_conversation(session);
     dctms_error refused;
     dct_err err;
     uint64_t bytes;
-    if (cli_read_into(&from->file, from->path, room.text, room.n_text - 1, &bytes, &err) != DCT_OK) return cli_fail_err(&err);
+    dct_status status = cli_read_into(&from->file, from->path, room.text, room.n_text - 1, &bytes, &err);
+    if (from->file.fd != 0) dct_file_close(&from->file);
+    if (status != DCT_OK) return cli_fail_err(&err);
     if (bytes >= room.n_text)
         return dctms_session_check_length(session, bytes, &refused) != DCTMS_OK ? cli_fail(&refused) : DCT_BUG;
     *n = (size_t)bytes;
@@ -450,7 +453,7 @@ static int read_source(dctms_session *session, const source *from, const char **
 }
 
 /* Seals, and answers or chats until the end. */
-static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, const source *from,
+static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, source *from,
                       bool interactive) {
     bool templated, enforced;
     int code = choose_template(session, o, interactive, &templated);

@@ -28,7 +28,8 @@ typedef struct scorer {
     bool has_begin;     /* each window begins with the token that all texts begin with */
     dctms_token begin;
     dct_file all_ids;   /* fd -1: none */
-    size_t n_all, n_done; /* ids */
+    size_t n_all;         /* ids */
+    uint64_t n_to_do, n_done; /* rows */
     bool saves;         /* logits to a file, which is not done */
     dct_out save;
     dct_file base;      /* saved logits to compare with; fd -1: none */
@@ -181,7 +182,7 @@ static int score_ids(scorer *s, uint32_t chunk) {
             return io.code == DCT_BAD_FILE ? cli_fail_file(s->base_path, &io) : cli_fail_err(&io);
         }
         s->n_done += rows;
-        cli_progress((void *)(uintptr_t) "scoring", s->n_done, s->n_all);
+        cli_progress((void *)(uintptr_t) "scoring", s->n_done, s->n_to_do);
     }
     return 0;
 }
@@ -217,56 +218,31 @@ static void print_scores(const scorer *s) {
 
 /* ---- ids ---- */
 
-/* Decimal ids separated by white space. */
-static bool parse_ids(const char *text, dctms_token *ids, size_t cap, size_t *n) {
-    *n = 0;
-    for (;;) {
-        text += strspn(text, " \t\r\n");
-        if (*text == '\0') return true;
-        char *end;
-        unsigned long id = strtoul(text, &end, 10);
-        if (end == text || id > UINT32_MAX || *n == cap) return false;
-        ids[(*n)++] = (dctms_token)id;
-        text = end;
-    }
-}
-
-/* The ids of the text, in pages of their own until the session is there. */
-typedef struct id_list {
-    dctms_token *at;
-    size_t n, map_bytes;
-} id_list;
-
-static void drop_ids(id_list *ids) {
-    dct_os_unmap(ids->at, ids->map_bytes);
-    ids->at = NULL;
-}
-
-static int tokenize(const dctms_model *model, const char *text, size_t n_text, id_list *ids) {
+static int tokenize(const dctms_model *model, const char *text, size_t n_text, cli_ids *ids) {
     dctms_error err;
     dctms_tokenizer *tokenizer;
     if (dctms_tokenizer_open(model, &tokenizer, &err) != DCTMS_OK) return cli_fail(&err);
-    dctms_status status = dctms_tokenize(tokenizer, text, n_text, true, false, ids->at, ids->map_bytes / sizeof *ids->at, &ids->n,
-                                         &err);
+    int code = cli_ids_tokenize(tokenizer, text, n_text, true, false, ids);
     dctms_tokenizer_free(tokenizer);
-    return status == DCTMS_OK ? 0 : cli_fail(&err);
+    return code;
 }
 
-/* A token covers at least a byte, but for the ones that are added. The text is gone afterwards. */
-static int read_ids(const cli_options *o, const dctms_model *model, id_list *ids) {
-    enum { ADDED = 16 };
+static int parse_ids(const dctms_model *model, const char *path, const char *text, size_t n_text, cli_ids *ids) {
+    dctms_error err;
+    dctms_model_info info;
+    if (dctms_model_get_info(model, &info, &err) != DCTMS_OK) return cli_fail(&err);
+    return cli_ids_parse(path, text, n_text, info.n_vocab, ids);
+}
+
+/* The text is gone afterwards. */
+static int read_ids(const cli_options *o, const dctms_model *model, cli_ids *ids) {
     const char *path = o->prompt_file != NULL ? o->prompt_file : o->ids_file;
     char *text;
     size_t n_text, map_bytes;
     dct_err io;
     if (cli_read_file(path, 1u << 28, &text, &n_text, &map_bytes, &io) != DCT_OK) return cli_fail_err(&io);
     if (o->prompt_file != NULL) cli_drop_newline(text, &n_text);
-    ids->map_bytes = (n_text + ADDED) * sizeof *ids->at;
-    ids->at = dct_os_map(ids->map_bytes);
-    int code = 0;
-    if (ids->at == NULL) code = cli_no_memory("the text's ids");
-    else if (o->prompt_file != NULL) code = tokenize(model, text, n_text, ids);
-    else if (!parse_ids(text, ids->at, n_text + ADDED, &ids->n)) code = cli_usage("%s: not a list of token ids", path);
+    int code = o->prompt_file != NULL ? tokenize(model, text, n_text, ids) : parse_ids(model, path, text, n_text, ids);
     dct_os_unmap(text, map_bytes);
     if (code == 0 && (ids->n < 2 || ids->n > UINT32_MAX - 2))
         code = cli_usage("%s: %zu tokens; at least 2 are needed", path, ids->n);
@@ -286,7 +262,7 @@ static bool score_params(const cli_options *o, size_t n_ids, dctms_plan_params *
 }
 
 /* For a text that is longer than the context: its ids go into a file. */
-static int begin_windows(const cli_options *o, const dctms_plan_info *info, const id_list *ids, scorer *s) {
+static int begin_windows(const cli_options *o, const dctms_plan_info *info, const cli_ids *ids, scorer *s) {
     dct_err err;
     if (o->save_logits != NULL || o->kl_base != NULL || info->n_input < 3) {
         dct_fail(&err, DCT_BOUND, "the text has %zu tokens, the bound is %u%s; without -c the context is as long as the text",
@@ -311,7 +287,7 @@ static int find_begin(scorer *s, dctms_token first) {
 }
 
 /* Plans for the text and opens a session, with the ids in its memory or in a file, and nowhere else. */
-static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, id_list *ids, scorer *s,
+static int open_session(const cli_options *o, const cli_modes *modes, dctms_model *model, cli_ids *ids, scorer *s,
                         dctms_plan_info *info) {
     dctms_error err;
     dctms_plan_params params;
@@ -323,7 +299,7 @@ static int open_session(const cli_options *o, const cli_modes *modes, dctms_mode
     s->n_all = ids->n;
     const dctms_token first = ids->at[0];
     int code = ids->n > info->n_input ? begin_windows(o, info, ids, s) : 0;
-    if (s->n_windows > 0) drop_ids(ids);
+    if (s->n_windows > 0) cli_ids_drop(ids);
     if (code == 0) cli_warn_context(model, plan, o);
     if (code == 0 && dctms_session_open(model, plan, &modes->session, &s->session, &err) != DCTMS_OK) code = cli_fail(&err);
     dctms_plan_free(plan);
@@ -332,7 +308,7 @@ static int open_session(const cli_options *o, const cli_modes *modes, dctms_mode
     s->ids = (dctms_token *)(void *)dctms_session_conversation(s->session).messages; /* which alone has 16 bytes a token */
     if (s->n_windows > 0) return find_begin(s, first);
     memcpy(s->ids, ids->at, ids->n * sizeof *ids->at);
-    drop_ids(ids);
+    cli_ids_drop(ids);
     return 0;
 }
 
@@ -345,6 +321,7 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
     if (code != 0) return code;
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(s->session);
+    s->n_to_do = (uint64_t)s->n_rows * (s->n_windows > 0 ? s->n_windows : 1);
     code = s->n_windows > 0 ? score_windows(s, chunk) : score_ids(s, chunk);
     if (code == 0) code = finish_save(s);
     calls = cli_heap_calls() - calls;
@@ -368,7 +345,7 @@ int cli_score(const cli_options *o) {
     dctms_error err;
     dctms_model *model;
     dctms_plan_info info;
-    id_list ids = {0};
+    cli_ids ids = {0};
     scorer s = {.base = {.fd = -1}, .all_ids = {.fd = -1}};
     if (dctms_model_open(cli_model_path(o), &model, &err) != DCTMS_OK) return cli_fail(&err);
     code = read_ids(o, model, &ids);
@@ -378,7 +355,7 @@ int cli_score(const cli_options *o) {
     dct_file_close(&s.base);
     dct_file_close(&s.all_ids);
     dctms_session_free(s.session);
-    drop_ids(&ids);
+    cli_ids_drop(&ids);
     dctms_model_free(model);
     return code;
 }

@@ -11,7 +11,6 @@
 #include "engine/engine.h"
 
 enum {
-    LIBRARY_HEAP = 1024 * 1024,
     PROGRAM_BYTES = 6 * 1024 * 1024,
     SCRATCH_A_BYTE = 32,      /* of text, for the tokenizer */
     SCRATCH_FIXED = 64 * 1024,
@@ -94,7 +93,7 @@ static void add_runtime(const dct_bounds *b, uint32_t n_members, const dct_graph
     const dct_region region = DCT_REGION_RUNTIME;
     add_machinery(b->threads, n_members, g, items);
     add(items, region, DCT_ITEM_SESSION, sizeof(dctms_session), false);
-    add(items, region, "library heap", LIBRARY_HEAP, true);
+    add(items, region, "library heap", DCT_LIBRARY_HEAP_BYTES, true);
     add(items, region, DCT_ITEM_PROGRAM, PROGRAM_BYTES, true);
     add(items, region, "main stack", DCT_MAIN_STACK, true);
 }

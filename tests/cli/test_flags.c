@@ -215,12 +215,31 @@ static void flags_beat_variables(void **state) {
     unsetenv("LLAMA_ARG_THREADS");
 }
 
+/* A flag without a value is given or not; a variable can say either. */
+static void switches_are_on_or_off(void **state) {
+    (void)state;
+    static const struct { const char *value; bool is_on; } cases[] = {{"1", true}, {"on", true}, {"0", false}, {"false", false}};
+    expect_refusal("run $M -p x --mlock=0", "--mlock takes no value");
+    expect_refusal("run $M -p x --force=", "--force takes no value");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("LLAMA_ARG_MLOCK", cases[i].value, 1);
+        child c = start("plan $M -n 16 --emit systemd");
+        expect_code(&c, cases[i].value, 0);
+        assert_int_equal(strstr(c.text[0], "--mlock") != NULL, cases[i].is_on);
+        drop(&c);
+    }
+    setenv("LLAMA_ARG_MLOCK", "no", 1);
+    expect_refusal("plan $M -n 16 --emit systemd", "LLAMA_ARG_MLOCK: 'no' is neither 1 nor 0");
+    unsetenv("LLAMA_ARG_MLOCK");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verb_refuses_flags_of_others),
         cmocka_unit_test(a_form_refuses_flags_of_others),
         cmocka_unit_test(what_does_not_go_together_is_said),
         cmocka_unit_test(flags_beat_variables),
+        cmocka_unit_test(switches_are_on_or_off),
     };
     return cmocka_run_group_tests(tests, read_verbs, remove_files);
 }

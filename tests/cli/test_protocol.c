@@ -97,6 +97,7 @@ static void malformed_flags_are_refused(void **state) {
         {"--categories P1,P1", "--categories: 'P1,P1'", 1}, {"--categories p1", "--categories: 'p1'", 1},
         {"--systems planed", "--systems: 'planed'", 1}, {"--systems planned,planned", "--systems: ", 1},
         {"--systems llama.cpp", "the system llama.cpp needs", 1}, {"--llama-bench /nowhere", "--llama-bench /nowhere: ", 1},
+        {"--llama-bench /", "--llama-bench /: a directory", 1}, {"--stress memory --stress-memory 1000K", "--stress memory: 0.98 MiB", 3},
         {"--stress disk", "--stress: 'disk'", 1}, {"--stress ,cpu", "--stress: ',cpu'", 1}, {"-r 0", "-r: 1 to", 1},
         {"-r 1001", "-r: 1 to", 1}, {"--runs 0", "--runs: 1 to", 1}, {"--runs 101", "--runs: 1 to", 1},
         {"--prompts 0", "--prompts: 1 to", 1}, {"--prompts 11", "--prompts: 1 to", 1}, {"x.gguf", "protocol takes one model", 1},
@@ -379,10 +380,11 @@ static void a_line_of_the_peer_is_a_call(void **state) {
     }
     expect_text(out, "| llama.cpp | none | ");
     write_file(WORK "peer", "#!/bin/sh\nexit 3\n", 17);
-    assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 3);
+    assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 5); /* its codes are not ours */
+    expect_text(err, "llama.cpp ended with code 3 after 0 of 2 calls");
     write_file(WORK "peer", "#!/bin/sh\nexit 0\n", 17);
     assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 5);
-    expect_text(err, "llama.cpp ended after 0 of 2 calls");
+    expect_text(err, "llama.cpp ended with code 0 after 0 of 2 calls");
 }
 
 /* ---- neighbours ---- */

@@ -131,11 +131,59 @@ static void a_file_for_the_ids_is_needed(void **state) {
     drop(&c);
 }
 
+static void refuse_ids(const char *text, size_t n, const char *says) {
+    write_whole("ids", text, n);
+    child c = start("score $M --ids-file $Wids");
+    expect_code(&c, says, 1);
+    if (strstr(c.text[1], says) == NULL) fail_msg("%s", c.text[1]);
+    drop(&c);
+}
+
+/* An id is an index into a row of logits. */
+static void ids_are_tokens_that_there_are(void **state) {
+    (void)state;
+    static const char nul[] = "1 2 3\0 4 5", last[] = "1 2 1536", far[] = "1 2 4000000000", huge[] = "1 99999999999999999999 2";
+    refuse_ids(nul, sizeof nul - 1, "byte 5: not a list of token ids");
+    refuse_ids(last, sizeof last - 1, "byte 4: '1536' is no token, there are 1536");
+    refuse_ids(far, sizeof far - 1, "byte 4: '4000000000' is no token");
+    refuse_ids(huge, sizeof huge - 1, "is no token");
+    refuse_ids("1 -1 2", 6, "byte 2: not a list of token ids");
+    write_whole("ids", "1 2 1535", 8);
+    free(said("score $M --ids-file $Wids"));
+}
+
+/* A vocabulary that has no token for a space spells it in three. */
+static void a_text_may_have_more_tokens_than_bytes(void **state) {
+    (void)state;
+    static const char space[] = "\3\0\0\0\0\0\0\0\342\226\201";
+    size_t n;
+    char text[401];
+    free(said("synth tiny-gemma3 --type Q8_0 -o $Wspm.gguf"));
+    char *bytes = read_whole(WORK "spm.gguf", &n), *at = memmem(bytes, n, space, sizeof space - 1);
+    assert_non_null(at);
+    memcpy(at + 8, "\1\2\3", 3);
+    write_whole("spm.gguf", bytes, n);
+    free(bytes);
+    memset(text, ' ', 400);
+    text[400] = 'x';
+    write_whole("spaces", text, sizeof text);
+    char *ids = said("tokenize $Wspm.gguf -f $Wspaces --ids"), *scores = said("score $Wspm.gguf -f $Wspaces");
+    unsigned n_ids = 1;
+    for (const char *blank = ids; (blank = strchr(blank, ' ')) != NULL; blank++) n_ids++;
+    if (n_ids < 2 * sizeof text) fail_msg("%u tokens", n_ids);
+    unsigned n_scored = (unsigned)strtoul(scores + strlen("tokens "), NULL, 10); /* which have a beginning besides */
+    if (n_scored != n_ids && n_scored != n_ids + 1) fail_msg("%s", scores);
+    free(ids);
+    free(scores);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_score_as_their_second_halves),
         cmocka_unit_test(what_windows_cannot_do_is_refused),
         cmocka_unit_test(a_file_for_the_ids_is_needed),
+        cmocka_unit_test(ids_are_tokens_that_there_are),
+        cmocka_unit_test(a_text_may_have_more_tokens_than_bytes),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }
