@@ -121,9 +121,11 @@ static uint32_t first_in_order(const dct_candidate *c, uint32_t n) {
     return c[best].id;
 }
 
+/* Equals are asked for first: a bias of +inf is one way to have no other token, and inf - inf is no number. */
 static double weight(const dct_candidate *c, uint32_t i, double temperature) {
+    if (c[i].logit == c[0].logit) return 1;
     double x = ((double)c[i].logit - (double)c[0].logit) / temperature;
-    return x == x ? dct_exp64(x) : 0; /* both -inf, or NaN */
+    return x == x ? dct_exp64(x) : 0;
 }
 
 static double weight_sum(const dct_candidate *c, uint32_t n, double temperature) {

@@ -98,6 +98,25 @@ static void draws_follow_the_probabilities(void **state) {
     free(r.memory);
 }
 
+/* A bias of +inf leaves no other token, and several of them have equal chances. */
+static void infinite_biases_force(void **state) {
+    (void)state;
+    rig r = start();
+    uint32_t counts[N];
+    const float logits[N] = {0, 1, 2, 3, 4, 5, 6, 7};
+    dct_sampler_bias bias[] = {{2, INFINITY}, {5, INFINITY}};
+    r.p.bias = bias;
+    r.p.n_bias = 1;
+    count(&r, logits, counts);
+    assert_int_equal(counts[2], DRAWS);
+    r.p.n_bias = 2;
+    r.p.top_p = 0.95f;
+    count(&r, logits, counts);
+    assert_int_equal(counts[2] + counts[5], DRAWS);
+    assert_in_range(counts[2], DRAWS / 2 - 150, DRAWS / 2 + 150);
+    free(r.memory);
+}
+
 static void cuts(void **state) {
     (void)state;
     rig r = start();
@@ -141,6 +160,7 @@ int main(void) {
         cmocka_unit_test(bias_and_bans),
         cmocka_unit_test(penalties_count_each_token),
         cmocka_unit_test(draws_follow_the_probabilities),
+        cmocka_unit_test(infinite_biases_force),
         cmocka_unit_test(cuts),
         cmocka_unit_test(seeds_reproduce),
     };
