@@ -261,11 +261,12 @@ dctms_value dctms_graph_rope(dctms_graph *g, dctms_value x, uint32_t head_dim, u
                              const char *name) {
     dct_graph *t = &g->graph;
     if (!is_number(g, name, "base", base, FLT_MIN)) return DCTMS_NO_VALUE;
-    if (x >= t->n_values || head_dim == 0 || n_rot == 0 || n_rot > head_dim || positions(t) == DCT_NONE) {
+    if (x >= t->n_values || head_dim == 0 || n_rot == 0 || n_rot > head_dim) {
         t->status = dct_fail(&t->err, DCT_USAGE, "'%s': no value, or heads of %u elements of which %u rotate", or_empty(name),
                              head_dim, n_rot);
         return DCTMS_NO_VALUE;
     }
+    if (positions(t) == DCT_NONE) return DCTMS_NO_VALUE; /* the graph says why */
     dct_rope_table table = {.n_rot = n_rot, .n_ctx = t->rows, .base = base, .factor = 1, .attn_factor = 1};
     dct_op_params p = {.n_head = t->values[x].cols / head_dim, .head_dim = head_dim, .n_rot = n_rot,
                        .rope_style = neighbours ? DCT_ROPE_NORM : DCT_ROPE_NEOX};

@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 #include "engine/report.h"
 
-enum { MAX_PROFILE_BYTES = 16384, DEFAULT_CTX = 4096, DEFAULT_OUTPUT = 512, DEFAULT_UBATCH = 512, MAX_THREADS = 512 };
+enum { MAX_PROFILE_BYTES = 16384, MAX_PLAN_BYTES = 1 << 30 };
+enum { DEFAULT_CTX = 4096, DEFAULT_OUTPUT = 512, DEFAULT_UBATCH = 512, MAX_THREADS = 512 };
 
 dctms_plan_params dctms_plan_default_params(void) {
     dctms_plan_params params;
@@ -263,10 +264,11 @@ static dct_status read_plan(const char *path, dct_arena *work, dctms_plan *plan,
     dct_file file;
     dct_status status = dct_file_open(&file, path, err);
     if (status != DCT_OK) return status;
-    void *bytes = file.bytes < (1u << 30) ? dct_arena_alloc(work, file.bytes) : NULL;
-    if (bytes == NULL)
+    void *bytes = NULL;
+    if (file.bytes >= MAX_PLAN_BYTES)
         status = dct_fail(err, DCT_BAD_FILE, "%llu bytes are too many for a plan", (unsigned long long)file.bytes);
-    else status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
+    else if ((bytes = dct_arena_alloc(work, file.bytes)) == NULL) status = dct_fail_memory(err, work, "a plan file");
+    if (status == DCT_OK) status = dct_file_read_at(&file, 0, bytes, file.bytes, err);
     if (status == DCT_OK) status = dct_plan_load(bytes, file.bytes, &plan->arena, &plan->plan, err);
     dct_file_close(&file);
     return status;

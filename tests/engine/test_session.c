@@ -380,6 +380,47 @@ static void memory_that_runs_out_leaves_nothing_open(void **state) {
     assert_true(n_refused >= 5); /* the replaced mmap is the one that is used */
 }
 
+/* Neither a plan's file nor what is traced is at fault when the system has no memory. */
+static void memory_that_runs_out_is_nobodys_mistake(void **state) {
+    (void)state;
+#ifdef DCT_SANITIZED
+    skip();
+#endif
+    static const char path[] = DCT_BINARY_DIR "/test_session.memory.plan";
+    opened o = open_small(128, 40);
+    CHECK(dctms_plan_save(o.plan, path, &check_err));
+    dctms_error err;
+    uint32_t n_refused = 0;
+    for (uint64_t k = 1;; k++) {
+        dctms_plan *plan = NULL;
+        n_maps = 0;
+        fail_map_at = k;
+        dctms_status status = dctms_plan_load(path, &plan, &err);
+        fail_map_at = 0;
+        dctms_plan_free(plan);
+        if (n_maps < k) break;
+        assert_int_equal(status, DCTMS_SYSTEM);
+        n_refused++;
+    }
+    assert_true(n_refused >= 3); /* handle, file, plan */
+    for (uint32_t n = 64; n <= 1024; n *= 2) { /* the list of values is full when the positions come */
+        dctms_graph *g;
+        dctms_value x = DCTMS_NO_VALUE;
+        CHECK(dctms_graph_new("full", 8, &g, &check_err));
+        for (uint32_t i = 0; i < n; i++) x = dctms_graph_input(g, "x", 16, 1);
+        n_maps = 0;
+        fail_map_at = 1;
+        dctms_graph_rope(g, x, 16, 16, 1e4f, false, "turned");
+        fail_map_at = 0;
+        assert_int_equal(dctms_graph_status(g, &err), n_maps > 0 ? DCTMS_SYSTEM : DCTMS_OK);
+        n_refused += n_maps > 0;
+        dctms_graph_free(g);
+    }
+    assert_true(n_refused >= 4);
+    remove(path);
+    close_all(o);
+}
+
 /* Between any two mappings of an opening another thread of the host may take whatever addresses are free. */
 static void what_others_map_meanwhile_is_not_in_the_way(void **state) {
     (void)state;
@@ -640,6 +681,7 @@ int main(void) {
         cmocka_unit_test(a_chat_keeps_its_prefix),
         cmocka_unit_test(nothing_is_allocated_after_open),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
+        cmocka_unit_test(memory_that_runs_out_is_nobodys_mistake),
         cmocka_unit_test(what_others_map_meanwhile_is_not_in_the_way),
         cmocka_unit_test(a_process_that_holds_more_than_its_allowance_is_refused),
         cmocka_unit_test(a_conversation_may_lie_in_planned_memory),
