@@ -79,8 +79,9 @@ static void deliver(answer *a, dct_token token) {
  * meet). */
 static void add_token(answer *a, dct_token token) {
     dctms_session *s = a->s;
-    char *raw = s->text + s->text_cap - dct_tokenizer_longest(s->tokenizer.tables);
-    uint32_t n = dct_tokenizer_piece(s->tokenizer.tables, token, false, raw);
+    uint32_t longest = dct_tokenizer_longest(s->tokenizer.tables);
+    char *raw = s->text + s->text_cap - longest;
+    uint32_t n = dct_tokenizer_piece(s->tokenizer.tables, token, false, raw, longest);
     s->n_text += dct_utf8_push(&a->utf8, raw, n, s->text + s->n_text);
     deliver(a, token);
 }

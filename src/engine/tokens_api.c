@@ -1,6 +1,4 @@
 /* engine/tokens_api: the tokenizer alone, or a session's. */
-#include <string.h>
-
 #include "base/size.h"
 #include "engine/engine.h"
 
@@ -51,14 +49,6 @@ dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n
     return dct_give(status, &why, err);
 }
 
-/* Tokens of any length go through a small buffer when the caller's may be too small for the longest. */
 size_t dctms_token_text(const dctms_tokenizer *t, dctms_token id, bool special, char *out, size_t cap) {
-    char piece[1024];
-    if (id >= dct_tokenizer_n_tokens(t->tables)) return 0;
-    if (cap >= dct_tokenizer_longest(t->tables)) return dct_tokenizer_piece(t->tables, id, special, out);
-    if (dct_tokenizer_longest(t->tables) > sizeof piece) return 0;
-    size_t n = dct_tokenizer_piece(t->tables, id, special, piece);
-    if (n > cap) n = cap;
-    memcpy(out, piece, n);
-    return n;
+    return dct_tokenizer_piece(t->tables, id, special, out, cap);
 }

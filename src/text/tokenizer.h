@@ -57,10 +57,10 @@ dct_status dct_tokenizer_encode_parts(const dct_tokenizer *t, const char *text, 
                                       uint64_t n_parts, bool add_special, void *scratch, dct_token *ids, uint64_t cap,
                                       uint64_t *n, dct_err *err) DCT_MUST_CHECK;
 
-/* Bytes of one token's text (at most dct_tokenizer_longest), not always whole UTF-8. Control tokens give nothing unless
- * `special`. */
-uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special, char *out);
-/* As above when the token stands first in its text: SPM drops the prefix space that it added. */
+/* The first bytes of one token's text, at most `cap` of them, not always whole UTF-8; no text is longer than
+ * dct_tokenizer_longest. Control tokens give nothing unless `special`. */
+uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special, char *out, uint64_t cap);
+/* All of it when the token stands first in its text: SPM drops the prefix space that it added. */
 uint32_t dct_tokenizer_piece_first(const dct_tokenizer *t, dct_token id, bool special, char *out);
 
 /* ---- streaming UTF-8 ---- */

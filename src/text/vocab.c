@@ -84,9 +84,9 @@ int32_t dct_vocab_byte_of_code(uint32_t code) {
 }
 
 /* Two-byte UTF-8 is all that a code up to U+0143 takes; anything else in a text stands for itself. */
-static uint32_t bpe_piece(dct_str text, char *out) {
+static uint32_t bpe_piece(dct_str text, char *out, uint64_t cap) {
     uint32_t n = 0;
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = 0; i < text.len && n < cap; i++) {
         uint8_t lead = (uint8_t)text.ptr[i];
         bool is_pair = lead >= 0xc2 && lead < 0xe0 && i + 1 < text.len;
         uint32_t code = is_pair ? (lead & 0x1fu) << 6 | ((uint8_t)text.ptr[i + 1] & 0x3fu) : lead;
@@ -101,9 +101,9 @@ static uint32_t bpe_piece(dct_str text, char *out) {
     return n;
 }
 
-static uint32_t spm_piece(dct_str text, char *out) {
+static uint32_t spm_piece(dct_str text, char *out, uint64_t cap) {
     uint32_t n = 0;
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = 0; i < text.len && n < cap; i++) {
         bool is_space = text.len - i >= 3 && memcmp(text.ptr + i, "\xe2\x96\x81", 3) == 0;
         out[n++] = is_space ? ' ' : text.ptr[i];
         if (is_space) i += 2;
@@ -111,25 +111,26 @@ static uint32_t spm_piece(dct_str text, char *out) {
     return n;
 }
 
-uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special, char *out) {
-    if (id >= t->n_tokens) return 0;
+uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special, char *out, uint64_t cap) {
+    if (id >= t->n_tokens || cap == 0) return 0;
     uint8_t flags = flags_of(t, id);
     dct_str text = dct_vocab_text(t, id);
     if ((flags & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN)) != 0 && !special) return 0;
     if ((flags & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN | DCT_TOKEN_USER)) != 0) {
-        memcpy(out, text.ptr, text.len);
-        return (uint32_t)text.len;
+        uint32_t n = (uint32_t)(text.len < cap ? text.len : cap);
+        memcpy(out, text.ptr, n);
+        return n;
     }
     if ((flags & DCT_TOKEN_UNUSED) != 0) return 0;
     if ((flags & DCT_TOKEN_BYTE) != 0) {
         *out = (char)dct_vocab_byte_of_text(text);
         return 1;
     }
-    return t->kind == DCT_VOCAB_SPM ? spm_piece(text, out) : bpe_piece(text, out);
+    return t->kind == DCT_VOCAB_SPM ? spm_piece(text, out, cap) : bpe_piece(text, out, cap);
 }
 
 uint32_t dct_tokenizer_piece_first(const dct_tokenizer *t, dct_token id, bool special, char *out) {
-    uint32_t n = dct_tokenizer_piece(t, id, special, out);
+    uint32_t n = dct_tokenizer_piece(t, id, special, out, t->longest);
     if (n == 0 || out[0] != ' ' || !t->special.add_space_prefix) return n;
     memmove(out, out + 1, n - 1);
     return n - 1;

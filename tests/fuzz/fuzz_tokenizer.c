@@ -114,7 +114,7 @@ static void run_text(const dct_tokenizer *t, const uint8_t *text, size_t n, bool
         REQUIRE(n_ids <= cap);
         for (uint64_t i = 0; i < n_ids; i++) {
             REQUIRE(ids[i] < dct_tokenizer_n_tokens(t));
-            REQUIRE(dct_tokenizer_piece(t, ids[i], true, back) <= dct_tokenizer_longest(t));
+            REQUIRE(dct_tokenizer_piece(t, ids[i], true, back, UINT64_MAX) <= dct_tokenizer_longest(t));
         }
     }
     status = dct_tokenizer_encode(t, (const char *)text, n, false, false, scratch, ids, cap, &n_ids, &err);
@@ -124,7 +124,7 @@ static void run_text(const dct_tokenizer *t, const uint8_t *text, size_t n, bool
     if (is_ours && !has_spm_space && !has_user) {
         size_t n_back = 0;
         for (uint64_t i = 0; i < n_ids; i++)
-            n_back += i == 0 ? dct_tokenizer_piece_first(t, ids[i], true, back) : dct_tokenizer_piece(t, ids[i], true, back + n_back);
+            n_back += i == 0 ? dct_tokenizer_piece_first(t, ids[i], true, back) : dct_tokenizer_piece(t, ids[i], true, back + n_back, UINT64_MAX);
         REQUIRE(n_back == n && memcmp(back, text, n) == 0);
     }
     free(back);

@@ -1,5 +1,6 @@
 /* The tokenizer on small vocabularies: what special tokens do, the order of merges against a plain second implementation, round
  * trips, hostile headers. */
+#include "dctms.h"
 #include "vocab_make.h"
 
 static uint64_t next_random(uint64_t *seed) {
@@ -37,10 +38,47 @@ static void test_special_tokens(void **state) {
     assert_int_equal(dct_tokenizer_find(v.t, DCT_STR("<tool")), DCT_NO_TOKEN);
     char piece[64];
     assert_int_equal(dct_tokenizer_longest(v.t), strlen("<|im_end|>"));
-    assert_int_equal(dct_tokenizer_piece(v.t, end, false, piece), 0);
-    assert_int_equal(dct_tokenizer_piece(v.t, end, true, piece), strlen("<|im_end|>"));
-    assert_int_equal(dct_tokenizer_piece(v.t, 100000, true, piece), 0);
+    assert_int_equal(dct_tokenizer_piece(v.t, end, false, piece, sizeof piece), 0);
+    assert_int_equal(dct_tokenizer_piece(v.t, end, true, piece, sizeof piece), strlen("<|im_end|>"));
+    assert_int_equal(dct_tokenizer_piece(v.t, 100000, true, piece, sizeof piece), 0);
     test_vocab_free(&v);
+}
+
+/* Whatever the room, what is written is the beginning of the text: the longest of the vocabulary has no say in that. */
+static void test_token_texts(void **state) {
+    (void)state;
+    static const char path[] = DCT_BINARY_DIR "/test_tokenizer.texts.gguf";
+    made_vocab m;
+    gguf_build b;
+    char long_text[2001];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    for (int is_spm = 0; is_spm < 2; is_spm++) {
+        dctms_model *model;
+        dctms_tokenizer *t;
+        dctms_error err;
+        is_spm ? made_spm(&m) : made_bpe(&m);
+        const char *space = is_spm ? "▁" : "Ġ", *texts[] = {" ab", "<tool>", long_text};
+        const dctms_token ids[] = {made_token(&m, made_text(&m, "%s%s", space, "ab"), 1, 0), made_token(&m, "<tool>", 4, 0),
+                                   made_token(&m, long_text, 1, 0)};
+        made_write(&m, &b, is_spm, is_spm ? NULL : "qwen2");
+        gguf_build_save(&b, path);
+        gguf_build_free(&b);
+        if (dctms_model_open(path, &model, &err) || dctms_tokenizer_open(model, &t, &err)) fail_msg("%s", err.message);
+        for (int i = 0; i < 3; i++) {
+            for (size_t cap = 0; cap < 10; cap++) {
+                char out[10];
+                memset(out, '.', sizeof out);
+                size_t n = strlen(texts[i]), want = n < cap ? n : cap;
+                assert_int_equal(dctms_token_text(t, ids[i], false, out, cap), want);
+                assert_memory_equal(out, texts[i], want);
+                for (size_t k = want; k < sizeof out; k++) assert_int_equal(out[k], '.');
+            }
+        }
+        dctms_tokenizer_free(t);
+        dctms_model_free(model);
+    }
+    remove(path);
 }
 
 static void check_parts(const test_vocab *v, const char *text, const dct_text_part *parts, uint64_t n_parts, const dct_token *want, uint64_t n) {
@@ -189,11 +227,11 @@ static void test_spm(void **state) {
     check(&v, "<0x41>", false, false, IDS(space, m.n_tokens - 1, 3 + '0', 3 + 'x', 3 + '4', 3 + '1', 3 + '>'));
     assert_true(dct_tokenizer_is_end(v.t, 2));
     char piece[64];
-    assert_int_equal(dct_tokenizer_piece(v.t, space_a, false, piece), 2);
+    assert_int_equal(dct_tokenizer_piece(v.t, space_a, false, piece, sizeof piece), 2);
     assert_memory_equal(piece, " a", 2);
     assert_int_equal(dct_tokenizer_piece_first(v.t, space_a, false, piece), 1);
     assert_int_equal(piece[0], 'a');
-    assert_int_equal(dct_tokenizer_piece(v.t, 3 + 0xc3, false, piece), 1);
+    assert_int_equal(dct_tokenizer_piece(v.t, 3 + 0xc3, false, piece, sizeof piece), 1);
     assert_int_equal((uint8_t)piece[0], 0xc3);
     assert_int_equal(dct_tokenizer_find(v.t, DCT_STR("a")), a);
     test_vocab_free(&v);
@@ -503,7 +541,7 @@ int main(void) {
         cmocka_unit_test(test_cap),            cmocka_unit_test(test_ignore_merges), cmocka_unit_test(test_merges_and_control),
         cmocka_unit_test(test_spm),            cmocka_unit_test(test_phi3),         cmocka_unit_test(test_merge_order),
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_hostile),      cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_token_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,7 @@ static inline char *test_decode(const dct_tokenizer *t, const dct_token *ids, ui
     *n_text = 0;
     for (uint64_t i = 0; i < n; i++)
         *n_text += i == 0 ? dct_tokenizer_piece_first(t, ids[i], special, text)
-                          : dct_tokenizer_piece(t, ids[i], special, text + *n_text);
+                          : dct_tokenizer_piece(t, ids[i], special, text + *n_text, dct_tokenizer_longest(t));
     return text;
 }
 
