@@ -307,7 +307,7 @@ DCTMS_API dctms_gen_params dctms_gen_default_params(void);
 typedef enum dctms_finish { DCTMS_FINISH_STOP, DCTMS_FINISH_LENGTH, DCTMS_FINISH_WORD, DCTMS_FINISH_INTERRUPTED } dctms_finish;
 
 typedef struct dctms_result {
-    uint32_t n_prompt, n_predicted;
+    uint32_t n_prompt, n_predicted; /* n_prompt, in prompt_ms: evaluated since the last answer, or since the timeline began */
     double prompt_ms, predicted_ms;
     dctms_finish finish; /* an end token | M reached | a stop string | asked to stop */
 } dctms_result;

@@ -133,8 +133,8 @@ struct dctms_session {
     uint32_t n_end_tokens;
 
     _Atomic int interrupted;
-    double prompt_ms;        /* of the prompt that the next answer follows */
-    uint32_t n_prompt;
+    double prompt_ms;        /* of the prompt that the next answer follows: since the last answer, or the begin of the timeline */
+    uint32_t n_prompt;       /* tokens of it that were evaluated in that time */
     uint64_t min_faults, maj_faults; /* when it became ready */
 };
 
@@ -283,6 +283,7 @@ dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32
 dct_status dct_session_flush(dctms_session *s, dct_err *err) DCT_MUST_CHECK; /* evaluates the pending token */
 dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, uint32_t n, uint64_t n_wanted,
                                      dct_err *err) DCT_MUST_CHECK;
+void dct_session_cut(dctms_session *s, uint32_t n); /* forgets the tokens from n on, and of 0 what they took */
 dct_status dct_session_refuse_prompt(const dctms_session *s, bool at_least, uint64_t n, dct_err *err); /* DCT_BOUND */
 
 /* dynamic.c */

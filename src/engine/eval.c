@@ -132,10 +132,21 @@ dct_status dct_session_prompt_tokens(dctms_session *s, const dct_token *tokens, 
     if (status != DCT_OK) return status;
     uint64_t start = dct_os_now_ns();
     status = dct_session_flush(s, err);
+    uint32_t before = s->n_past;
     if (status == DCT_OK) status = dct_session_advance(s, tokens, n, err);
     s->prompt_ms += (double)(dct_os_now_ns() - start) * 1e-6;
-    s->n_prompt += n;
+    s->n_prompt += s->n_past - before; /* fewer than n when it was stopped */
     return status;
+}
+
+void dct_session_cut(dctms_session *s, uint32_t n) {
+    s->n_past = n;
+    s->pending = DCT_NO_TOKEN;
+    s->logits = NULL;
+    if (n > 0) return;
+    s->n_prompt = 0;
+    s->prompt_ms = 0;
+    if (s->dynamic != NULL) dct_dynamic_forget(s->dynamic);
 }
 
 /* ---- public ---- */
@@ -146,10 +157,7 @@ dctms_status dctms_session_rewind(dctms_session *s, uint32_t n, dctms_error *err
     dct_err why = {0};
     if (n > s->n_past)
         return dct_give(dct_fail(&why, DCT_USAGE, "cannot rewind to %u tokens, there are %u", n, s->n_past), &why, err);
-    s->n_past = n;
-    s->pending = DCT_NO_TOKEN;
-    s->logits = NULL;
-    if (n == 0 && s->dynamic != NULL) dct_dynamic_forget(s->dynamic);
+    dct_session_cut(s, n);
     return DCTMS_OK;
 }
 

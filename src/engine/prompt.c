@@ -141,9 +141,7 @@ static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uin
     if (n_tokens > s->plan->bounds.n_input) return dct_session_refuse_prompt(s, false, n_tokens, err);
     if (n_tokens == 0) return dct_fail(err, DCT_USAGE, "the prompt is empty");
     uint32_t kept = common_prefix(s, (uint32_t)n_tokens);
-    s->n_past = kept;
-    s->pending = DCT_NO_TOKEN;
-    s->logits = NULL;
+    dct_session_cut(s, kept);
     return dct_session_prompt_tokens(s, s->prompt + kept, (uint32_t)n_tokens - kept, n_tokens - kept, err);
 }
 

@@ -570,6 +570,37 @@ static void an_interruption_can_be_forgotten(void **state) {
     close_all(o);
 }
 
+/* An answer is told with what was evaluated for it: not the rest of a prompt that was stopped, nor what was on the timeline before
+ * it began anew. */
+static void a_stopped_prompt_counts_what_it_evaluated(void **state) {
+    (void)state;
+    opened o = open_small(256, 16);
+    dctms_gen_params gp = greedy();
+    heard h = {.stop_after = 0};
+    dctms_error err;
+    dctms_token tokens[100];
+    for (uint32_t i = 0; i < 100; i++) tokens[i] = i + 300;
+    gp.n_predict = 1;
+    gp.ignore_eos = true;
+    for (int anew = 0; anew < 2; anew++) {
+        CHECK(dctms_session_rewind(o.session, 0, &check_err));
+        dctms_session_interrupt(o.session);
+        assert_int_equal(dctms_session_eval(o.session, tokens, 100, &err), DCTMS_INTERRUPTED);
+        uint32_t n = dctms_session_n_tokens(o.session);
+        assert_true(n > 0 && n < 100);
+        if (anew) {
+            CHECK(dctms_session_rewind(o.session, 0, &check_err));
+            CHECK(dctms_session_eval(o.session, tokens, n = 7, &check_err));
+        }
+        dctms_result r = answer(o.session, &gp, &h);
+        assert_int_equal(r.n_prompt, n);
+        assert_int_equal(r.n_predicted, 1);
+        CHECK(dctms_session_eval(o.session, tokens, 5, &check_err)); /* the answer's token is not the prompt's */
+        assert_int_equal(answer(o.session, &gp, &h).n_prompt, 5);
+    }
+    close_all(o);
+}
+
 /* A model file that another process replaces, cuts or writes to while it is loaded: replaced by name is no harm, the others are refused. */
 typedef enum harm { HARM_REPLACED, HARM_CUT, HARM_WRITTEN, HARM_COUNT } harm;
 
@@ -688,6 +719,7 @@ int main(void) {
         cmocka_unit_test(a_text_too_long_is_measured_in_tokens),
         cmocka_unit_test(progress_is_seen_from_the_start),
         cmocka_unit_test(an_interruption_can_be_forgotten),
+        cmocka_unit_test(a_stopped_prompt_counts_what_it_evaluated),
         cmocka_unit_test(a_file_that_changes_while_it_is_loaded_is_refused),
         cmocka_unit_test(handles_are_freed_in_any_order),
         cmocka_unit_test(a_dropped_header_is_not_used),
