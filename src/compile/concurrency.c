@@ -124,16 +124,25 @@ static dct_status extend(search *s, uint32_t depth, dct_err *err) {
     return DCT_OK;
 }
 
-/* By their first two ops, then as found: the same everywhere. */
+static dct_op_id op_at(const dct_op_set *set, uint32_t i) { return i < set->n ? set->ops[i] : DCT_NONE; }
+
+/* By two ops at a time, the last ones first: a pass leaves those that it finds equal as they were. No maximal set is the begin of
+ * another, so what stands for the ops that a set does not have decides nothing. */
 static dct_status sort_sets(search *s, dct_err *err) {
     dct_op_sets *out = s->out;
+    uint32_t longest = 0;
     dct_sort_key *keys = dct_arena_array(s->arena, out->n, sizeof *keys);
     dct_op_set *sorted = dct_arena_array(s->arena, out->n, sizeof *sorted);
     if (keys == NULL || sorted == NULL) return dct_fail_memory(err, s->arena, "the sets of operations");
-    for (uint32_t i = 0; i < out->n; i++) keys[i] = (dct_sort_key){out->sets[i].ops[0], out->sets[i].ops[1], i};
-    dct_sort_keys(keys, out->n);
-    for (uint32_t i = 0; i < out->n; i++) sorted[i] = out->sets[keys[i].index];
-    out->sets = sorted;
+    for (uint32_t i = 0; i < out->n; i++) longest = out->sets[i].n > longest ? out->sets[i].n : longest;
+    for (uint32_t at = longest + longest % 2; at > 0; at -= 2) {
+        dct_op_set *sets = out->sets;
+        for (uint32_t i = 0; i < out->n; i++) keys[i] = (dct_sort_key){op_at(&sets[i], at - 2), op_at(&sets[i], at - 1), i};
+        dct_sort_keys(keys, out->n);
+        for (uint32_t i = 0; i < out->n; i++) sorted[i] = sets[keys[i].index];
+        out->sets = sorted;
+        sorted = sets;
+    }
     return DCT_OK;
 }
 

@@ -29,7 +29,7 @@ uint32_t dct_pool_workers(const dct_pool *pool);
 /* Loading and other work outside plans: fn(ctx, piece, worker) for every piece in [0, n_pieces), claimed by the workers. */
 void dct_pool_run(dct_pool *pool, void (*fn)(void *ctx, uint32_t piece, uint32_t worker), void *ctx, uint32_t n_pieces);
 
-/* `kernels` is the table to use. */
+/* `kernels` is the table to use. Memory and plan live until the pool was stopped: a worker that is late still reads them. */
 dct_status dct_exec_init(void *memory, const dct_checked_plan *plan, const dct_bases *bases, const dct_kernels *kernels,
                          dct_pool *pool, dct_exec **out, dct_err *err) DCT_MUST_CHECK;
 

@@ -6,8 +6,9 @@
 #include "exec/gate.h"
 #include "exec/seat.h"
 
-/* What every worker is asked to do: fn(job, worker). Copied by each worker, so it lives as long as the worker needs it;
- * what ctx points to is touched only after a claim succeeded. */
+/* What every worker is asked to do: fn(job, worker). Copied by each worker, so it lives as long as the worker needs it. A worker
+ * that comes late reads what ctx points to when the job is done already: that lives until dct_pool_stop, and what changes there
+ * from one job to the next is read only between a claim and its finish. */
 typedef struct dct_job dct_job;
 struct dct_job {
     void (*fn)(const dct_job *job, uint32_t worker);
