@@ -10,18 +10,18 @@
 /* The most intervals that meet at one step, counted on its own: the proof must not rest on the colouring. A clique of intervals
  * meets at the first step of one of them. */
 static uint32_t largest_clique(const dct_interval *iv, const dct_sort_key *by_first, const dct_sort_key *by_last, uint32_t n,
-                               uint32_t *step) {
-    uint32_t best = 0, open = 0, ended = 0;
-    *step = 0;
+                               uint32_t *clique_step) {
+    uint32_t best = 0, open = 0, ended = 0, step = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t now = iv[by_first[i].index].first;
         open++;
         for (; ended < n && by_last[ended].first < now; ended++) open--;
         if (open > best) {
             best = open;
-            *step = now;
+            step = now;
         }
     }
+    if (clique_step != NULL) *clique_step = step;
     return best;
 }
 
@@ -44,7 +44,7 @@ dct_status dct_interval_color(const dct_interval *iv, uint32_t n, dct_arena *are
         while (buffer < used && busy_until[buffer] >= iv[id].first) buffer++;
         if (buffer == used) used++;
         busy_until[buffer] = iv[id].last;
-        color[id] = buffer;
+        if (color != NULL) color[id] = buffer;
     }
     *n_buffers = used;
     *clique = largest_clique(iv, by_first, by_last, n, clique_step);

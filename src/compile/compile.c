@@ -208,13 +208,9 @@ static dct_status describe_model(dct_plan *plan, const dct_compile_params *param
 
 static dct_status count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *arena, dct_err *err) {
     dct_interval *iv;
-    const char **names;
-    uint32_t step;
-    dct_status status = dct_paper_tensors(hp, arena, &iv, &names, &plan->paper_tensors, err);
+    dct_status status = dct_paper_tensors(hp, arena, &iv, NULL, &plan->paper_tensors, err);
     if (status != DCT_OK) return status;
-    uint32_t *color = dct_arena_array(arena, plan->paper_tensors, sizeof *color);
-    if (color == NULL) return dct_fail_memory(err, arena, "the paper's view");
-    return dct_interval_color(iv, plan->paper_tensors, arena, color, &plan->paper_buffers, &plan->paper_clique, &step, err);
+    return dct_interval_color(iv, plan->paper_tensors, arena, NULL, &plan->paper_buffers, &plan->paper_clique, NULL, err);
 }
 
 dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_plan **out, dct_err *err) {

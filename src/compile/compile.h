@@ -112,11 +112,12 @@ dct_status dct_pack(dct_pack_item *items, uint32_t n, const uint64_t *conflict, 
 typedef struct dct_interval { uint32_t first, last; /* inclusive, as the paper */ uint64_t bytes; } dct_interval;
 
 /* Fewest buffers by greedy interval colouring (Golumbic 2004); color[n] receives 0..*n_buffers-1. *clique is the most
- * intervals that meet at one step: equal to *n_buffers, which proves it. Order: by first, then by index. */
+ * intervals that meet at one step, *clique_step: equal to *n_buffers, which proves it. Order: by first, then by index. color and
+ * clique_step may be NULL. */
 dct_status dct_interval_color(const dct_interval *iv, uint32_t n, dct_arena *arena, uint32_t *color, uint32_t *n_buffers,
                               uint32_t *clique, uint32_t *clique_step, dct_err *err) DCT_MUST_CHECK;
 
-/* The logical tensors of a decode step at the paper's grain: 16 a layer. *iv is in the arena. */
+/* The logical tensors of a decode step at the paper's grain: 16 a layer. *iv and *names are in the arena; names may be NULL. */
 dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n,
                              dct_err *err) DCT_MUST_CHECK;
 

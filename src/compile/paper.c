@@ -44,25 +44,34 @@ static uint64_t elements(const dct_hparams *hp, uint32_t layer, width w) {
     return 0;
 }
 
+static dct_status name_tensors(uint32_t n, dct_arena *arena, const char ***out, dct_err *err) {
+    const char **names = dct_arena_array(arena, n, sizeof *names);
+    for (uint32_t i = 0; names != NULL && i < n; i++) {
+        char text[NAME_BYTES];
+        int len = snprintf(text, sizeof text, "blk.%u.%s", i / TENSORS_A_LAYER, LOGICAL[i % TENSORS_A_LAYER].name);
+        names[i] = dct_arena_strndup(arena, text, (size_t)len);
+        if (names[i] == NULL) names = NULL;
+    }
+    if (names == NULL) return dct_fail_memory(err, arena, "the logical tensors");
+    *out = names;
+    return DCT_OK;
+}
+
 dct_status dct_paper_tensors(const dct_hparams *hp, dct_arena *arena, dct_interval **iv, const char ***names, uint32_t *n,
                              dct_err *err) {
     uint32_t count = hp->n_layer * TENSORS_A_LAYER;
     dct_interval *out = dct_arena_array(arena, count, sizeof *out);
-    const char **labels = dct_arena_array(arena, count, sizeof *labels);
-    if (out == NULL || labels == NULL) return dct_fail_memory(err, arena, "the logical tensors");
+    if (out == NULL) return dct_fail_memory(err, arena, "the logical tensors");
     for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
         for (uint32_t i = 0; i < TENSORS_A_LAYER; i++) {
             const struct logical *t = &LOGICAL[i];
             uint32_t base = layer * TENSORS_A_LAYER, id = base + i;
             out[id] = (dct_interval){.first = id, .last = base + t->last, .bytes = elements(hp, layer, t->width) * sizeof(float)};
-            char text[NAME_BYTES];
-            int len = snprintf(text, sizeof text, "blk.%u.%s", layer, t->name);
-            labels[id] = dct_arena_strndup(arena, text, (size_t)len);
-            if (labels[id] == NULL) return dct_fail_memory(err, arena, "the logical tensors");
         }
     }
+    dct_status status = names != NULL ? name_tensors(count, arena, names, err) : DCT_OK;
+    if (status != DCT_OK) return status;
     *iv = out;
-    *names = labels;
     *n = count;
     return DCT_OK;
 }

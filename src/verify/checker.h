@@ -10,10 +10,12 @@
  *   certificate.c  load, height, optimality, counted again
  *   family.c       the smaller members of a family, in the envelope of the largest
  *   graph_match.c  the plan's graph is the model's graph
+ *   group.c        regions of several plans in one reservation
+ *   packing.c      a packing by itself, of neither plan nor graph: verify/packing.h
  *
- * Each returns DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io has limits),
- * so nothing here goes over pairs of a plan's things but where it says what bounds them: questions of order asked of steps that
- * do not form a chain are counted, and a plan that needs too many is refused.
+ * Those of one plan return DCT_OK or the first defect, through dct_refuse. A plan file is as large as its writer likes (plan_io
+ * has limits), so nothing here goes over pairs of a plan's things but where it says what bounds them: questions of order asked of
+ * steps that do not form a chain are counted, and a plan that needs too many is refused.
  */
 #ifndef DCT_VERIFY_CHECKER_H
 #define DCT_VERIFY_CHECKER_H

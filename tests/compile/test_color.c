@@ -87,6 +87,12 @@ static void the_paper_counts_sixteen_a_layer(void **state) {
     assert_int_equal(dct_interval_color(iv, n, &arena, colors, &buffers, &clique, &step, &err), DCT_OK);
     assert_int_equal(buffers, 5);
     assert_int_equal(clique, 5);
+    uint32_t n_again; /* as the compiler asks, who wants the counts alone */
+    assert_int_equal(dct_paper_tensors(&hp, &arena, &iv, NULL, &n_again, &err), DCT_OK);
+    assert_int_equal(n_again, n);
+    assert_int_equal(dct_interval_color(iv, n, &arena, NULL, &buffers, &clique, NULL, &err), DCT_OK);
+    assert_int_equal(buffers, 5);
+    assert_int_equal(clique, 5);
     dct_arena_deinit(&arena);
 }
 
