@@ -29,7 +29,7 @@ void *dct_os_map_huge(size_t bytes);
 void dct_os_settle_pages(void *ptr, size_t bytes);
 
 /* Makes every page of the range present and writable without changing its content, and touches it. */
-dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err);
+dct_status dct_os_populate(void *ptr, size_t bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* Pins the range in memory, one of several that have `all_bytes` together. The message names RLIMIT_MEMLOCK, what it is and what
  * is needed for all. */
@@ -58,16 +58,16 @@ bool dct_os_is_directory(const char *path);
 bool dct_os_exists(const char *path);
 
 /* Opens for reading; refuses what is not a regular file. The message carries path and reason. */
-dct_status dct_file_open(dct_file *file, const char *path, dct_err *err);
+dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) DCT_MUST_CHECK;
 /* Opens for reading in order whatever has bytes to give: a file, a pipe, a terminal. Waits for the writer of a named pipe. */
-dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err);
+dct_status dct_file_open_stream(dct_file *file, const char *path, dct_err *err) DCT_MUST_CHECK;
 void dct_file_close(dct_file *file);
 
 /* Whether size and time of writing are what they were when it was opened. */
 bool dct_file_is_as_opened(const dct_file *file);
 
 /* Exactly n bytes at `offset`; fewer is DCT_BAD_FILE "cut off", with the bytes that the file has and those it needs. */
-dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err);
+dct_status dct_file_read_at(const dct_file *file, uint64_t offset, void *out, uint64_t n, dct_err *err) DCT_MUST_CHECK;
 
 /* A file being written. A regular file is built beside its place and renamed into it by dct_out_commit, so a reader never sees
  * half of it; a symbolic link is followed first; a device or a pipe is written as it stands. Until then it has no name where the
@@ -148,7 +148,8 @@ enum { DCT_WORKER_STACK = 256 * 1024 };
 #endif
 
 /* Starts a thread whose stack is the caller's memory (16-byte aligned, at least 64 KiB). */
-dct_status dct_thread_start(dct_thread *thread, void (*main)(void *), void *arg, void *stack, size_t stack_bytes, dct_err *err);
+dct_status dct_thread_start(dct_thread *thread, void (*main)(void *), void *arg, void *stack, size_t stack_bytes,
+                            dct_err *err) DCT_MUST_CHECK;
 void dct_thread_join(dct_thread thread);
 
 /* Lets another thread that wants to run have the processor. */
@@ -182,7 +183,7 @@ static inline void dct_cpu_relax(void) {
  * refused (planning.md §6: brk answers 0, the rest EPERM or ENOMEM). Irrevocable. *enforced is false where the system has
  * no such filter: the seal is then a promise. The main stack is held at the size it has: dct_os_populate_process makes it as
  * large as needed before. `kill`: an attempt raises SIGSYS instead, which ends the process. */
-dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err);
+dct_status dct_os_seal(bool kill, bool *enforced, dct_err *err) DCT_MUST_CHECK;
 
 /* The name of a system call that the seal refuses, by the number that SIGSYS brings. */
 const char *dct_os_sealed_call(long number);

@@ -114,17 +114,17 @@ dct_status dct_model_check_unchanged(const dct_model *model, dct_err *err) DCT_M
 /* Copies `n` bytes of a tensor's data, from byte `from` of the tensor, as the record describes it. Values of a big-endian file
  * are swapped into the host's order. n and from must be whole blocks unless the tensor is plain and the file little-endian. */
 dct_status dct_model_read_tensor(const dct_model *model, const dct_tensor *tensor, uint64_t from, void *out, uint64_t n,
-                                 dct_err *err);
+                                 dct_err *err) DCT_MUST_CHECK;
 
 const dct_tensor *dct_model_find_tensor(const dct_model *model, const char *name);
 const dct_meta *dct_model_find_meta(const dct_model *model, const char *key);
 
 /* Typed look-ups. *found is false when the key is absent (and *out is untouched); a key of the wrong type or out of the
  * range is DCT_BAD_FILE naming the key. Integers of any width are accepted where they fit. */
-dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err);
-dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out, bool *found, dct_err *err);
-dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out, bool *found, dct_err *err);
-dct_status dct_model_get_str(const dct_model *model, const char *key, dct_str *out, bool *found, dct_err *err);
+dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out, bool *found, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out, bool *found, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_model_get_str(const dct_model *model, const char *key, dct_str *out, bool *found, dct_err *err) DCT_MUST_CHECK;
 
 /* Arrays: element k of a numeric array as a double / int64, swapped as needed; false when k is out of range or not a number. */
 bool dct_meta_array_f64(const dct_model *model, const dct_meta *meta, uint64_t k, double *out);

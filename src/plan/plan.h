@@ -224,7 +224,7 @@ uint64_t dct_plan_kernel_bytes(const dct_plan *plan);
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, dct_place *place);
 
 /* plan_io: bytes of a plan file (magic "DCTMPLAN", version, hash of the rest). With out == NULL counts. Same plan, same bytes. */
-dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err);
+dct_status dct_plan_save(const dct_plan *plan, void *out, uint64_t cap, uint64_t *bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* Reads a plan file; untrusted: every count, id and offset is checked for range (not for meaning: verify does). */
 dct_status dct_plan_load(const void *bytes, uint64_t n, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;

@@ -18,7 +18,7 @@ typedef struct dct_synth_params {
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
 } dct_synth_params;
-dct_status dct_synth(const dct_synth_params *params, dct_err *err);
+dct_status dct_synth(const dct_synth_params *params, dct_err *err) DCT_MUST_CHECK;
 const char *dct_synth_names(void); /* for people: all of them, with commas */
 const char *dct_synth_mix_names(void);
 
@@ -48,7 +48,7 @@ typedef struct dct_packfile_params {
     void (*pool)(void *ctx, const char *name, const dct_packfile_result *result); /* told of each when there are several */
     void *ctx;
 } dct_packfile_params;
-dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err);
+dct_status dct_packfile(const dct_packfile_params *params, dct_packfile_result *result, dct_err *err) DCT_MUST_CHECK;
 
 /* Plans an ONNX file: the lifetimes of its values, a packing that the verifier accepted, its certificate, and what it all takes.
  * dims are "batch=1", inputs "images=1x3x224x224", values "rate=16000": what is in an input. Nodes that cannot be shaped are
