@@ -179,7 +179,8 @@ typedef struct dctms_group dctms_group;
 
 typedef enum dctms_group_mode {
     DCTMS_CONCURRENT, /* any of the sessions may run at any time */
-    DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to evaluate while another does is DCTMS_USAGE */
+    DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to open, tokenize or evaluate while another evaluates is
+                         DCTMS_USAGE, and changes nothing */
 } dctms_group_mode;
 
 /* One reservation and one M_max for sessions of several plans in one process. Packed weights of one file that are the same are
@@ -348,7 +349,9 @@ DCTMS_API dctms_status dctms_tokenize(const dctms_tokenizer *tokenizer, const ch
 /* Writes the bytes of a token's text, at most cap of them, and returns how many; they need not be whole UTF-8. Control tokens
  * have a text only if `special`. */
 DCTMS_API size_t dctms_token_text(const dctms_tokenizer *tokenizer, dctms_token id, bool special, char *out, size_t cap);
-/* A session's tokenizer; valid as long as the session. */
+/* A session's tokenizer; valid as long as the session. It may work over the session's intermediates, so it is used as the session
+ * is: by one thread at a time, not while the session evaluates. In an exclusive group dctms_tokenize may be DCTMS_USAGE, while
+ * another model evaluates. */
 DCTMS_API const dctms_tokenizer *dctms_session_tokenizer(const dctms_session *session);
 
 /* ---- graphs of one's own: docs/TRACING.md, examples/ ---- */

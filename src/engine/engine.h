@@ -54,7 +54,7 @@ struct dctms_group {
     uint32_t n_open;
     char **piece_at;         /* [n_pieces]: NULL until a session needs it */
     bool *is_filled;         /* [n_pieces]: populated, and where it is weights, loaded */
-    _Atomic uint32_t n_running; /* evaluations; in an exclusive group at most one */
+    _Atomic bool is_running; /* one of an exclusive group has the turn */
 };
 
 struct dctms_tokenizer {
@@ -63,6 +63,7 @@ struct dctms_tokenizer {
     uint64_t map_bytes;
     void *scratch;           /* a session's; NULL: mapped for the call */
     uint64_t scratch_bytes;
+    dctms_group *group;      /* whose turn the scratch needs: it lies over intermediates; else NULL */
 };
 
 struct dctms_graph {
@@ -150,6 +151,11 @@ void dct_take_params(void *to, size_t to_bytes, const void *from, size_t from_by
 
 /* group_api.c: a group of this plan alone, for its session. */
 dct_status dct_group_of_one(const dctms_plan *plan, dctms_group **out, dct_err *err) DCT_MUST_CHECK;
+
+/* group_api.c: the turn, without which nobody writes where the intermediates of an exclusive group lie. DCT_USAGE while another
+ * of its models has it; in other groups all may run. */
+dct_status dct_group_take_turn(dctms_group *g, dct_err *err) DCT_MUST_CHECK;
+void dct_group_end_turn(dctms_group *g);
 
 /* items.c: what the engine keeps in the envelope. Names are looked up again when a session opens. */
 #define DCT_ITEM_TOKENS "token tables"
@@ -276,7 +282,7 @@ dct_status dct_load_all(dct_loader *loader, dct_err *err) DCT_MUST_CHECK;       
 /* rope.c: frequencies of a rotary table, factors NULL or f32[n_rot / 2]. */
 void dct_rope_frequencies(const dct_rope_table *t, const float *factors, double *freq, double *mscale);
 
-/* eval.c */
+/* eval.c; who evaluates has the turn */
 void dct_fill_positions(int32_t *pos, uint32_t first, uint32_t n); /* n rows of text from position `first` on */
 dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n,
                                dct_err *err) DCT_MUST_CHECK;                 /* bounds were checked */

@@ -74,7 +74,7 @@ static dct_status check_logits(dctms_session *s, dct_err *err) {
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* A chunk ends with the context of the member of the family that runs it, too. */
-static dct_status advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
+dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
     while (n > 0) {
         dct_session_settle(s);
         const dct_bounds *b = &dct_plan_member(s->plan, s->member)->bounds;
@@ -90,16 +90,6 @@ static dct_status advance(dctms_session *s, const dct_token *tokens, uint32_t n,
         }
     }
     return DCT_OK;
-}
-
-dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32_t n, dct_err *err) {
-    dctms_group *g = s->group;
-    dct_status status = DCT_OK;
-    if (atomic_fetch_add(&g->n_running, 1) > 0 && g->layout.exclusive)
-        status = dct_fail(err, DCT_USAGE, "another model of this exclusive group is running");
-    if (status == DCT_OK) status = advance(s, tokens, n, err);
-    atomic_fetch_sub(&g->n_running, 1);
-    return status;
 }
 
 static dct_status check_context(const dctms_session *s, uint32_t n, dct_err *err) {
@@ -163,15 +153,22 @@ dctms_status dctms_session_rewind(dctms_session *s, uint32_t n, dctms_error *err
 
 dctms_status dctms_session_eval(dctms_session *s, const dctms_token *tokens, uint32_t n, dctms_error *err) {
     dct_err why = {0};
-    return dct_give(dct_session_prompt_tokens(s, tokens, n, n, &why), &why, err);
+    dct_status status = dct_group_take_turn(s->group, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
+    status = dct_session_prompt_tokens(s, tokens, n, n, &why);
+    dct_group_end_turn(s->group);
+    return dct_give(status, &why, err);
 }
 
 dctms_status dctms_session_step(dctms_session *s, dctms_token token, dctms_error *err) {
     dct_err why = {0};
     dct_status status = check_tokens(s, &token, 1, &why);
     if (status == DCT_OK) status = check_context(s, 1 + (s->pending != DCT_NO_TOKEN), &why);
-    if (status == DCT_OK) status = dct_session_flush(s, &why);
+    if (status == DCT_OK) status = dct_group_take_turn(s->group, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
+    status = dct_session_flush(s, &why);
     if (status == DCT_OK) status = dct_session_advance(s, &token, 1, &why);
+    dct_group_end_turn(s->group);
     return dct_give(status, &why, err);
 }
 

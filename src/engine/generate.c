@@ -131,6 +131,16 @@ static dct_token sample(dctms_session *s, const dctms_gen_params *p, const dct_s
     return dct_sampler_take(&s->sampler, dctms_session_logits(s), &sp);
 }
 
+/* Between two tokens another model of the group may run. */
+static dct_status evaluate_pending(dctms_session *s, dct_err *err) {
+    if (s->pending == DCT_NO_TOKEN) return DCT_OK;
+    dct_status status = dct_group_take_turn(s->group, err);
+    if (status != DCT_OK) return status;
+    status = dct_session_flush(s, err);
+    dct_group_end_turn(s->group);
+    return status;
+}
+
 /* Generates at most n tokens. */
 static dct_status loop(answer *a, uint32_t n, dctms_finish *finish, dct_err *err) {
     dctms_session *s = a->s;
@@ -143,7 +153,7 @@ static dct_status loop(answer *a, uint32_t n, dctms_finish *finish, dct_err *err
             *finish = DCTMS_FINISH_INTERRUPTED;
             return DCT_OK;
         }
-        dct_status status = dct_session_flush(s, err);
+        dct_status status = evaluate_pending(s, err);
         if (status != DCT_OK) return status;
         dct_token token = sample(s, a->params, bias);
         if (is_end(s, token) && !a->params->ignore_eos) {

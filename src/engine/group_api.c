@@ -48,6 +48,14 @@ static dct_status make(const dctms_plan *const *plans, uint32_t n, bool exclusiv
 
 dct_status dct_group_of_one(const dctms_plan *plan, dctms_group **out, dct_err *err) { return make(&plan, 1, false, out, err); }
 
+dct_status dct_group_take_turn(dctms_group *g, dct_err *err) {
+    bool others = false;
+    if (!g->layout.exclusive || atomic_compare_exchange_strong(&g->is_running, &others, true)) return DCT_OK;
+    return dct_fail(err, DCT_USAGE, "another model of this exclusive group is running");
+}
+
+void dct_group_end_turn(dctms_group *g) { atomic_store(&g->is_running, false); }
+
 static dct_status check_plans(const dctms_plan *const *plans, uint32_t n, dct_err *err) {
     if (n == 0 || n > MAX_PLANS) return dct_fail(err, DCT_USAGE, "%u models; a group has 1 to %d", n, MAX_PLANS);
     for (uint32_t i = 0; i < n; i++) {

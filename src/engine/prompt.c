@@ -68,7 +68,11 @@ dctms_status dctms_session_check_length(const dctms_session *s, uint64_t n_bytes
 
 dctms_status dctms_session_prompt(dctms_session *s, const char *text, size_t n, bool parse_special, dctms_error *err) {
     dct_err why = {0};
-    return dct_give(prompt_text(s, text, n, parse_special, &why), &why, err);
+    dct_status status = dct_group_take_turn(s->group, &why); /* the scratch may lie over what another model computes with */
+    if (status != DCT_OK) return dct_give(status, &why, err);
+    status = prompt_text(s, text, n, parse_special, &why);
+    dct_group_end_turn(s->group);
+    return dct_give(status, &why, err);
 }
 
 /* ---- chats ---- */
@@ -147,7 +151,11 @@ static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uin
 
 dctms_status dctms_session_chat(dctms_session *s, const dctms_chat_message *messages, uint32_t n, dctms_error *err) {
     dct_err why = {0};
-    return dct_give(chat(s, messages, n, &why), &why, err);
+    dct_status status = dct_group_take_turn(s->group, &why);
+    if (status != DCT_OK) return dct_give(status, &why, err);
+    status = chat(s, messages, n, &why);
+    dct_group_end_turn(s->group);
+    return dct_give(status, &why, err);
 }
 
 dctms_template dctms_session_file_template(const dctms_session *s) {

@@ -55,6 +55,7 @@ static void bind_text_scratch(dctms_session *s) {
     if (s->tokenizer.scratch == NULL) { /* over the intermediates */
         s->tokenizer.scratch = s->bases.of[DCT_REGION_ARENA];
         s->tokenizer.scratch_bytes = s->plan->region_bytes[DCT_REGION_ARENA];
+        s->tokenizer.group = s->group;
     }
 }
 
@@ -325,6 +326,19 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
                     (double)outside / 1048576, (double)allowed / 1048576);
 }
 
+/* From what is read to what is computed: all of it passes over the bytes of an exclusive group's intermediates. */
+static dct_status make_ready(dctms_session *s, opening *o, dct_err *err) {
+    dct_status status = dct_group_take_turn(s->group, err);
+    if (status != DCT_OK) return status;
+    status = load(s, o, err);
+    if (status == DCT_OK) status = start_executor(s, o, err);
+    if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
+    if (status == DCT_OK) status = rehearse(s, err);
+    if (status == DCT_OK) o->blamed = s->handle->path;
+    dct_group_end_turn(s->group);
+    return status;
+}
+
 /* All that follows the reservation, in which the session lies already. */
 static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     dct_status status = bind_items(s, err);
@@ -342,11 +356,7 @@ static dct_status fill(dctms_session *s, opening *o, dct_err *err) {
     if (status == DCT_OK) status = dct_start_workers(s->plan, &s->bases, &s->pool, err);
     if (status == DCT_OK) status = populate_regions(s, o->params.alloc == DCTMS_ALLOC_DYNAMIC, &o->progress, err);
     if (status == DCT_OK && o->params.mlock) status = lock(s, err);
-    if (status == DCT_OK) status = load(s, o, err);
-    if (status == DCT_OK) status = start_executor(s, o, err);
-    if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
-    if (status == DCT_OK) status = rehearse(s, err);
-    if (status == DCT_OK) o->blamed = s->handle->path;
+    if (status == DCT_OK) status = make_ready(s, o, err);
     if (status == DCT_OK && o->params.whole_process && s->dynamic == NULL) status = check_outside(s, err);
     if (status == DCT_OK) dct_progress_add(&o->progress, 0, 0); /* the last sight is of the end */
     return status;

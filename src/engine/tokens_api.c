@@ -39,11 +39,13 @@ dctms_status dctms_tokenize(const dctms_tokenizer *t, const char *text, size_t n
                             dctms_token *ids, size_t cap, size_t *n, dctms_error *err) {
     dct_err why = {0};
     uint64_t need = dct_tokenizer_scratch_bytes(n_text), n_ids = 0;
-    bool is_own = need > t->scratch_bytes;
+    bool is_own = need > t->scratch_bytes, is_shared = !is_own && t->group != NULL;
     void *scratch = is_own ? dct_os_map((size_t)need) : t->scratch;
     if (scratch == NULL) return dct_give(dct_os_fail_map("the tokens of a text", need, &why), &why, err);
-    dct_status status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids,
-                                             &why);
+    dct_status status = is_shared ? dct_group_take_turn(t->group, &why) : DCT_OK;
+    if (status != DCT_OK) return dct_give(status, &why, err);
+    status = dct_tokenizer_encode(t->tables, text, n_text, add_special, parse_special, scratch, ids, cap, &n_ids, &why);
+    if (is_shared) dct_group_end_turn(t->group);
     if (is_own) dct_os_unmap(scratch, (size_t)need);
     if (status == DCT_OK) *n = (size_t)n_ids;
     return dct_give(status, &why, err);

@@ -243,15 +243,57 @@ static void an_exclusive_group_runs_one_at_a_time(void **state) {
         dctms_session *s = open_on(paths[0], dctms_group_member(group, 0));
         dctms_error err;
         prompt(s, 0);
-        atomic_store(&group->n_running, 1); /* as if the other were in the middle of a step */
+        atomic_store(&group->is_running, true); /* as if the other were in the middle of a step */
         dctms_status status = dctms_session_step(s, 1, &err);
         assert_int_equal(status, exclusive ? DCTMS_USAGE : DCTMS_OK);
         if (exclusive) assert_non_null(strstr(err.message, "another model"));
-        atomic_store(&group->n_running, 0);
+        atomic_store(&group->is_running, false);
         assert_int_equal(dctms_session_step(s, 1, &err), DCTMS_OK);
         dctms_session_free(s);
         dctms_group_free(group);
     }
+}
+
+/* Texts are tokenized, and weights pass, over what the model that has the turn computes with. */
+static void who_is_refused_writes_nothing(void **state) {
+    (void)state;
+    dctms_group *group = group_of(paths, same_ctx, DCTMS_EXCLUSIVE);
+    dctms_session *s = open_on(paths[0], dctms_group_member(group, 0)), *second = NULL;
+    dctms_model *model = model_of(paths[1]);
+    const dctms_chat_message message = {"user", prompts[0]};
+    dctms_token ids[64] = {0};
+    size_t n_ids;
+    const size_t n = strlen(prompts[0]);
+    prompt(s, 0);
+    const uint32_t n_tokens = dctms_session_n_tokens(s);
+    char *arena = s->bases.of[DCT_REGION_ARENA];
+    assert_ptr_equal(s->tokenizer.scratch, arena);
+    const uint64_t n_arena = s->plan->region_bytes[DCT_REGION_ARENA];
+    memset(arena, 0x5a, (size_t)n_arena);
+    for (int how = 0; how < 6; how++) {
+        dctms_error err = {0};
+        dctms_status status = DCTMS_OK;
+        atomic_store(&group->is_running, true); /* as if another were in the middle of a step */
+        if (how == 0) status = dctms_session_prompt(s, prompts[0], n, false, &err);
+        if (how == 1) status = dctms_session_chat(s, &message, 1, &err);
+        if (how == 2) status = dctms_tokenize(dctms_session_tokenizer(s), prompts[0], n, false, false, ids, 64, &n_ids, &err);
+        if (how == 3) status = dctms_session_eval(s, ids, 1, &err);
+        if (how == 4) status = dctms_session_step(s, 1, &err);
+        if (how == 5) status = dctms_session_open(model, dctms_group_member(group, 1), NULL, &second, &err);
+        atomic_store(&group->is_running, false);
+        assert_int_equal(status, DCTMS_USAGE);
+        assert_non_null(strstr(err.message, "another model"));
+        for (uint64_t i = 0; i < n_arena; i++)
+            if (arena[i] != 0x5a) fail_msg("%d wrote byte %llu of the intermediates", how, (unsigned long long)i);
+        assert_int_equal(dctms_session_n_tokens(s), n_tokens);
+        assert_non_null(dctms_session_logits(s));
+    }
+    dctms_error err;
+    assert_int_equal(dctms_tokenize(dctms_session_tokenizer(s), prompts[0], n, false, false, ids, 64, &n_ids, &err), DCTMS_OK);
+    assert_int_equal(dctms_session_chat(s, &message, 1, &err), DCTMS_OK); /* and the turn was given back */
+    dctms_model_free(model);
+    dctms_session_free(s);
+    dctms_group_free(group);
 }
 
 /* Each damage is seen by the verifier, which names what is wrong. */
@@ -366,6 +408,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_envelope_adds_up),
         cmocka_unit_test(weights_of_one_file_are_there_once),
         cmocka_unit_test(an_exclusive_group_runs_one_at_a_time),
+        cmocka_unit_test(who_is_refused_writes_nothing),
         cmocka_unit_test(damaged_layouts_are_refused),
         cmocka_unit_test(senseless_groups_are_refused),
 #if !defined(DCT_SANITIZED) && defined(__linux__)
