@@ -160,9 +160,17 @@ static dct_status populate(dct_pool *pool, char *from, uint64_t bytes, dct_progr
 /* The dynamic mode keeps caches and intermediates elsewhere: theirs stay untouched. */
 static bool is_populated(dct_region r, bool is_dynamic) { return !is_dynamic || (r != DCT_REGION_KV && r != DCT_REGION_ARENA); }
 
+/* Whether a region's piece is populated with it: not when another session did so, or a region before it lies there. */
+static bool begins_piece(const dctms_group *g, uint32_t member, dct_region region, bool is_dynamic) {
+    const dct_part *parts = g->layout.part_of[member];
+    for (dct_region r = 0; r < region; r++)
+        if (is_populated(r, is_dynamic) && parts[r].piece == parts[region].piece) return false;
+    return is_populated(region, is_dynamic) && !g->is_filled[parts[region].piece];
+}
+
 static dct_status populate_regions(dctms_session *s, bool is_dynamic, dct_progress *progress, dct_err *err) {
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++) {
-        if (!is_populated(r, is_dynamic) || s->group->is_filled[piece_of(s, r)]) continue;
+        if (!begins_piece(s->group, s->handle->member, r, is_dynamic)) continue;
         char *piece = s->group->piece_at[piece_of(s, r)];
         uint64_t bytes = s->group->layout.piece_bytes[piece_of(s, r)];
         dct_status status = populate(s->pool, piece, bytes, progress, err);
@@ -187,13 +195,14 @@ typedef struct opening {
     const char *blamed;  /* the file that is at fault when what comes next fails */
 } opening;
 
-static void begin_progress(const dct_plan *plan, opening *o) {
+static void begin_progress(const dctms_group *g, uint32_t member, opening *o) {
     dct_progress *p = &o->progress;
+    const dct_part *parts = g->layout.part_of[member];
     p->show = o->params.progress;
     p->ctx = o->params.progress_ctx;
-    p->total = dct_load_bytes(plan);
+    if (!g->is_filled[parts[DCT_REGION_WEIGHTS].piece]) p->total = dct_load_bytes(g->layout.plans[member]);
     for (dct_region r = 0; r < DCT_REGION_COUNT; r++)
-        if (is_populated(r, o->params.alloc == DCTMS_ALLOC_DYNAMIC)) p->total += plan->region_bytes[r];
+        if (begins_piece(g, member, r, o->params.alloc == DCTMS_ALLOC_DYNAMIC)) p->total += g->layout.piece_bytes[parts[r].piece];
     dct_progress_add(p, 0, 0);
 }
 
@@ -381,6 +390,7 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     dct_bases bases;
     void *at = NULL;
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
+    begin_progress(group, member, o);
     dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
     if (status == DCT_OK && !o->params.force)
@@ -437,7 +447,6 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     o.loader.model = &model->model;
     o.loader.plan = plan->plan;
     o.blamed = plan->path;
-    begin_progress(plan->plan, &o);
     dctms_group *group = plan->group;
     if (group == NULL) status = dct_group_of_one(plan, &group, &why);
     else atomic_fetch_add(&group->owners, 1);

@@ -236,6 +236,40 @@ static void weights_of_one_file_are_there_once(void **state) {
     dctms_group_free(group);
 }
 
+typedef struct progress_seen {
+    uint64_t done, total;
+} progress_seen;
+
+static void see_progress(void *ctx, uint64_t done, uint64_t total) { *(progress_seen *)ctx = (progress_seen){done, total}; }
+
+/* Progress ends at all that there was to do: what another session loaded is not, and the piece that a larger arena shares is. */
+static void progress_ends_at_its_total(void **state) {
+    (void)state;
+    static const char *const files[][N] = {{MODELS "tiny-vl-f16.gguf", MODELS "tiny-vl-f16.gguf"},
+                                           {MODELS "tiny-vl-f16.gguf", MODELS "tiny-draft-f16.gguf"},
+                                           {MODELS "tiny-draft-f16.gguf", MODELS "tiny-vl-f16.gguf"}};
+    for (uint32_t k = 0; k < 8; k++) {
+        dctms_group_mode mode = k % 2 == 0 ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT;
+        dctms_group *group = k < 6 ? group_of(files[k / 2], same_ctx, mode) : group_with(3, mode);
+        const char *const *file = files[k < 6 ? k / 2 : 1];
+        progress_seen seen[N] = {{0, 0}};
+        dctms_session *s[N];
+        for (uint32_t i = 0; i < N; i++) {
+            dctms_error err;
+            dctms_model *model = model_of(file[i]);
+            dctms_session_params sp = dctms_session_default_params();
+            sp.progress = see_progress;
+            sp.progress_ctx = &seen[i];
+            if (dctms_session_open(model, dctms_group_member(group, i), &sp, &s[i], &err)) fail_msg("%s", err.message);
+            dctms_model_free(model);
+            assert_int_equal(seen[i].done, seen[i].total);
+        }
+        if (file[0] == file[1]) assert_true(seen[1].total + group->layout.plans[1]->region_bytes[DCT_REGION_WEIGHTS] < seen[0].total);
+        for (uint32_t i = 0; i < N; i++) dctms_session_free(s[i]);
+        dctms_group_free(group);
+    }
+}
+
 static void an_exclusive_group_runs_one_at_a_time(void **state) {
     (void)state;
     for (int exclusive = 0; exclusive < 2; exclusive++) {
@@ -407,6 +441,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_member_can_be_opened_again),
         cmocka_unit_test(the_envelope_adds_up),
         cmocka_unit_test(weights_of_one_file_are_there_once),
+        cmocka_unit_test(progress_ends_at_its_total),
         cmocka_unit_test(an_exclusive_group_runs_one_at_a_time),
         cmocka_unit_test(who_is_refused_writes_nothing),
         cmocka_unit_test(damaged_layouts_are_refused),
