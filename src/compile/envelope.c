@@ -3,7 +3,7 @@
  * Regions are filled one after another; an item stands for each thing in them and for each rounding, so the items of a region add
  * up to it. Items that lie outside the reservation come last in runtime and are counted in M_max as well.
  *
- *      weights      a layer an item, other tensors one each
+ *      weights      neighbours of a layer an item, other tensors one each
  *      kv           K, V, and what rounding n_ctx up to 16 adds
  *      persistent   rotary tables, ids, pos, logits (the largest of the phases) or the inputs and outputs of a graph of one's
  *                   own, what the engine adds; text scratch, when the arena is smaller
@@ -20,6 +20,8 @@
 
 #include "base/size.h"
 #include "compile/passes.h"
+
+#define ROUNDING "page rounding"
 
 enum { FIXED_ITEMS = 20 }; /* items besides weights, tables, extras and named ends: caches, inputs, roundings, ... */
 
@@ -61,7 +63,7 @@ static void close_region(builder *b) {
         b->overflow = true;
         return;
     }
-    add_item(b, "page rounding", whole - b->at, false);
+    add_item(b, ROUNDING, whole - b->at, false);
     b->plan->region_bytes[b->region] = whole;
     add_bytes(b, &b->plan->reserve_bytes, whole);
 }
@@ -105,6 +107,27 @@ static size_t layer_prefix(const char *tensor) {
     return n > 4 && tensor[n] == '.' ? n + 1 : 0;
 }
 
+/* Before anything else has items. */
+static bool is_taken(const builder *b, const char *name) {
+    if (strcmp(name, ROUNDING) == 0) return true;
+    for (uint32_t i = 0; i < b->plan->n_items; i++)
+        if (strcmp(b->plan->items[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Weights are named by others, and in a graph of one's own those of a layer may stand in several runs: a name that is taken gets
+ * a number, counted among its likes. */
+static void make_unique(const builder *b, char name[DCT_ITEM_NAME_BYTES]) {
+    enum { NUMBER_BYTES = sizeof " #4294967295" };
+    size_t n = strlen(name);
+    uint32_t number = 1;
+    if (!is_taken(b, name)) return;
+    if (n > DCT_ITEM_NAME_BYTES - NUMBER_BYTES) n = DCT_ITEM_NAME_BYTES - NUMBER_BYTES;
+    for (uint32_t i = 0; i < b->plan->n_items; i++) number += strncmp(b->plan->items[i].name, name, n) == 0;
+    do snprintf(name + n, NUMBER_BYTES, " #%u", number++);
+    while (is_taken(b, name));
+}
+
 static void fill_weights(builder *b) {
     dct_plan *plan = b->plan;
     open_region(b, DCT_REGION_WEIGHTS);
@@ -119,9 +142,10 @@ static void fill_weights(builder *b) {
             add_bytes(b, &plan->weights[end].offset, bytes);
             add_bytes(b, &bytes, whole_lines(b, plan->weights[end].w.bytes));
         }
-        char name[sizeof plan->items->name];
+        char name[DCT_ITEM_NAME_BYTES];
         if (prefix == 0) snprintf(name, sizeof name, "%.50s", tensor);
         else snprintf(name, sizeof name, "%.*s (%u tensors)", (int)(prefix - 1), tensor, end - i);
+        make_unique(b, name);
         add_item(b, name, bytes, false);
     }
     close_region(b);

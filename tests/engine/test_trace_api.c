@@ -207,6 +207,29 @@ static void a_plan_is_of_its_graph_alone(void **state) {
     dctms_graph_free(g);
 }
 
+/* Layers whose weights do not stand together, and names that are the envelope's own: each item has a name of its own. */
+static void weights_in_any_order_and_of_any_name(void **state) {
+    (void)state;
+    static const char *const names[] = {"blk.0.a", "blk.1.a", "blk.0.b", "blk.1.b", "page rounding", "blk.0.c", "blk.0 (1 tensors) #2",
+                                        "page rounding #1"};
+    static const char *const items[] = {"blk.0 (1 tensors)", "blk.1 (1 tensors)", "blk.0 (1 tensors) #2", "blk.1 (1 tensors) #2",
+                                        "page rounding #1", "blk.0 (1 tensors) #3", "blk.0 (1 tensors) #2 #2", "page rounding #1 #2"};
+    enum { N_NAMES = 8 };
+    dctms_graph *g = new_graph();
+    dctms_value h = x_of(g);
+    for (int i = 0; i < N_NAMES; i++) h = dctms_graph_linear(g, h, f32_matrix(g, names[i], WIDTH, WIDTH), DCTMS_NO_VALUE, "h");
+    dctms_graph_output(g, h, "y");
+    dctms_plan *plan = compiled(g, 2);
+    for (int i = 0; i < N_NAMES; i++) assert_string_equal(plan->plan->items[i].name, items[i]);
+    dctms_error err;
+    dctms_runner *r;
+    char defect[32];
+    if (dctms_graph_verify(g, plan, defect, &err) || dctms_runner_open(g, plan, NULL, 0, &r, &err)) fail_msg("%s", err.message);
+    dctms_runner_free(r);
+    dctms_plan_free(plan);
+    dctms_graph_free(g);
+}
+
 /* What the verifier says to a plan whose graph was tampered with: the model's graph is another, or no graph at all. */
 static void tampering_is_found(void **state) {
     (void)state;
@@ -485,6 +508,7 @@ int main(void) {
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(what_follows_a_mistake_does_nothing),
         cmocka_unit_test(a_plan_is_of_its_graph_alone),
+        cmocka_unit_test(weights_in_any_order_and_of_any_name),
         cmocka_unit_test(tampering_is_found),
         cmocka_unit_test(a_plan_from_a_file_runs),
         cmocka_unit_test(what_comes_from_outside_is_checked),
