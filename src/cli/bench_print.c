@@ -260,6 +260,12 @@ void bench_print_row(bench_sheet *sheet, const bench_result *r) {
 
 static void print_roofline(const dct_roofline *roof) {
     const uint32_t n = roof->n_workers;
+    if (n == 1) {
+        cli_print("roofline, 1 worker: read %.1f GB/s (%.1f in a median pass); int8 %.1f GMAC/s (%.1f)\n",
+                  roof->bytes_per_s_all * 1e-9, roof->bytes_per_s_median * 1e-9, roof->macs_per_s_all * 1e-9,
+                  roof->macs_per_s_median * 1e-9);
+        return;
+    }
     cli_print("roofline: read %.1f GB/s with 1 worker, %.1f with %u (%.1f in a median pass); ", roof->bytes_per_s_one * 1e-9,
               roof->bytes_per_s_all * 1e-9, n, roof->bytes_per_s_median * 1e-9);
     cli_print("int8 %.1f GMAC/s with 1 worker, %.1f with %u (%.1f)\n", roof->macs_per_s_one * 1e-9, roof->macs_per_s_all * 1e-9,

@@ -187,14 +187,15 @@ dct_status cli_read_into(const dct_file *file, const char *path, char *into, siz
 
 /* What a user says in a chat (line.c), after "> ", without the newline at its end. Lines are one text where they were pasted,
  * when the one before ends with a backslash, and between two """. At most cap bytes are kept, *n counts all. Arrow keys bring
- * back earlier messages of the user's. False at the end of the input, and when is_stopped() says so; SIGINT, SIGTERM and SIGHUP
- * are let in only while this waits, so that none slips between a look at it and the wait. */
+ * back earlier messages of the user's. False at the end of the input, and when is_stopped() says so; at a terminal a
+ * text that was begun is forgotten instead where take_interrupt() says that a Ctrl-C was all, which is then done with. SIGINT,
+ * SIGTERM and SIGHUP are let in only while this waits, so that none slips between a look at it and the wait. */
 typedef struct cli_line {
     char *text;
     size_t cap;
     const dctms_chat_message *earlier;
     uint32_t n_earlier;
-    bool (*is_stopped)(void);
+    bool (*is_stopped)(void), (*take_interrupt)(void);
 } cli_line;
 bool cli_read_line(const cli_line *line, uint64_t *n);
 

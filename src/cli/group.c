@@ -16,49 +16,82 @@ static int check_flags(const cli_options *o) {
 }
 
 /* The plan of one model; its header is gone before the next is read. */
-static dctms_status plan_one(const char *path, const dctms_plan_params *params, dctms_plan **plan, dctms_error *err) {
+static dctms_status plan_one(const char *path, const dctms_plan_params *params, bool warns, dctms_plan **plan, dctms_error *err) {
     dctms_model *model;
     dctms_status status = dctms_model_open(path, &model, err);
     if (status != DCTMS_OK) return status;
     status = dctms_plan_compile(model, params, plan, err);
-    if (status == DCTMS_OK) cli_warn_context(model, *plan, NULL);
+    if (status == DCTMS_OK && warns) cli_warn_context(model, *plan, NULL);
     dctms_model_free(model);
     return status;
 }
 
-/* A budget is for all together. */
-static int check_budget(const dctms_group *group, uint64_t budget) {
-    dctms_group_info info;
-    dctms_group_get_info(group, &info);
-    if (budget == 0 || info.m_max_bytes <= budget) return 0;
-    dct_err err;
-    dct_fail(&err, DCT_NO_FIT,
-             "needs %llu bytes (%.2f MiB) together (M_max), the budget is %llu; a smaller -c or -ub, or --exclusive, takes less",
-             (unsigned long long)info.m_max_bytes, cli_mib(info.m_max_bytes), (unsigned long long)budget);
-    return cli_fail_err(&err);
+/* The group with these bounds, and its longest chunk. */
+static dctms_status plan_all(const cli_options *o, const dctms_plan_params *params, bool warns, dctms_group **group,
+                             uint32_t *chunk, dctms_error *err) {
+    dctms_plan *plans[CLI_MAX_ARGS] = {NULL};
+    dctms_status status = DCTMS_OK;
+    *chunk = 0;
+    for (uint32_t i = 0; i < o->n_args && status == DCTMS_OK; i++) {
+        status = plan_one(o->args[i], params, warns, &plans[i], err);
+        if (status != DCTMS_OK) break;
+        dctms_plan_info info;
+        dctms_plan_get_info(plans[i], &info);
+        if (info.ubatch > *chunk) *chunk = info.ubatch;
+    }
+    if (status == DCTMS_OK)
+        status = dctms_group_make((const dctms_plan *const *)plans, o->n_args, o->exclusive ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT,
+                                  group, err);
+    for (uint32_t i = 0; i < o->n_args; i++) dctms_plan_free(plans[i]);
+    return status;
+}
+
+/* The smallest envelope of those that were tried. */
+typedef struct cheapest {
+    uint64_t bytes;
+    uint32_t chunk;
+} cheapest;
+
+/* A budget is for all together: the longest chunk that fits, the same for each, where the bound itself does not. *group is NULL
+ * when none does. */
+static dctms_status fit_all(const cli_options *o, dctms_plan_params params, dctms_group **group, cheapest *least,
+                            dctms_error *err) {
+    const uint64_t budget = params.memory_budget;
+    params.memory_budget = 0;
+    *least = (cheapest){UINT64_MAX, 0};
+    for (;;) {
+        uint32_t chunk;
+        dctms_group_info info;
+        dctms_status status = plan_all(o, &params, least->chunk == 0, group, &chunk, err);
+        if (status != DCTMS_OK) return status;
+        dctms_group_get_info(*group, &info);
+        if (budget == 0 || info.m_max_bytes <= budget) return DCTMS_OK;
+        if (info.m_max_bytes < least->bytes) *least = (cheapest){info.m_max_bytes, chunk};
+        dctms_group_free(*group);
+        *group = NULL;
+        if (chunk == 1) return DCTMS_OK;
+        params.ubatch = 1;
+        while (params.ubatch * 2 < chunk) params.ubatch *= 2;
+    }
+}
+
+static int fail_budget(const cli_options *o, const cheapest *least) {
+    cli_note("dctms: needs at least %llu bytes (%.2f MiB) together (M_max), with ubatch %u, the budget is %llu; a smaller -c%s "
+             "takes less\n", (unsigned long long)least->bytes, cli_mib(least->bytes), least->chunk,
+             (unsigned long long)o->memory_budget, o->exclusive ? "" : ", or --exclusive,");
+    return DCT_NO_FIT;
 }
 
 int cli_make_group(const cli_options *o, dctms_group **group) {
     dctms_plan_params params;
-    dctms_plan *plans[CLI_MAX_ARGS] = {NULL};
     dctms_error err;
+    cheapest least;
     *group = NULL;
     int code = check_flags(o);
     if (code != 0) return code;
     if (!cli_plan_params(o, &params)) return DCT_USAGE;
-    params.memory_budget = 0;
-    dctms_status status = DCTMS_OK;
-    for (uint32_t i = 0; i < o->n_args && status == DCTMS_OK; i++) status = plan_one(o->args[i], &params, &plans[i], &err);
-    if (status == DCTMS_OK)
-        status = dctms_group_make((const dctms_plan *const *)plans, o->n_args, o->exclusive ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT,
-                                  group, &err);
-    for (uint32_t i = 0; i < o->n_args; i++) dctms_plan_free(plans[i]);
-    if (status != DCTMS_OK) return cli_fail(&err);
-    code = check_budget(*group, o->memory_budget);
-    if (code == 0) return 0;
-    dctms_group_free(*group);
-    *group = NULL;
-    return code;
+    if (fit_all(o, params, group, &least, &err) != DCTMS_OK) return cli_fail(&err);
+    return *group != NULL ? 0 : fail_budget(o, &least);
 }
 
 int cli_plan_group(const cli_options *o) {

@@ -33,14 +33,17 @@ typedef struct habit {
 #define LOG "everything but the answer goes to standard error: 2>FILE, or -q"
 
 static const habit habits[] = {
-    {"--jinja --no-jinja --no-escape --no-warmup --warmup --no-context-shift --no-display-prompt --perf --no-perf", H_TAKE, NULL,
-     NULL},
+    {"--jinja --no-jinja --no-escape --no-warmup --warmup --no-context-shift --no-display-prompt --perf --no-perf "
+     "--show-timings --no-show-timings --check-tensors --no-mmproj-auto --no-cont-batching -nocb", H_TAKE, NULL, NULL},
     {"--mmap --no-mmap -mmp -dio --direct-io --no-direct-io -ndio -nr --no-repack --repack --no-host", H_SWITCH, NULL, NULL},
-    {"--log-disable --log-prefix --log-timestamps --simple-io --offline -v --verbose --progress", H_TAKE, NULL, NULL},
-    {"-fa --flash-attn -co --color --log-colors -nkvo --no-kv-offload -nopo --op-offload --no-op-offload", H_SWITCH, NULL, NULL},
-    {"-kvu --kv-unified --swa-full --no-mmproj -cmoe --cpu-moe --nowordwrap", H_TAKE, NULL, NULL},
-    {"-b --batch-size -dt --defrag-thold -lv --verbosity --log-verbosity -ncmoe --n-cpu-moe --poll -tb --threads-batch", H_VALUE,
+    {"--log-disable --log-prefix --log-timestamps --no-log-prefix --no-log-timestamps --log-verbose --simple-io --offline "
+     "-v --verbose --progress", H_TAKE, NULL, NULL},
+    {"-fa --flash-attn -co --color --log-colors -kvo --kv-offload -nkvo --no-kv-offload -nopo --op-offload --no-op-offload",
+     H_SWITCH, NULL, NULL},
+    {"-kvu --kv-unified --swa-full --no-mmproj --mmproj-offload --no-mmproj-offload -cmoe --cpu-moe --nowordwrap", H_TAKE,
      NULL, NULL},
+    {"-b --batch-size -dt --defrag-thold -lv --verbosity --log-verbosity -ncmoe --n-cpu-moe --poll --poll-batch -tb "
+     "--threads-batch", H_VALUE, NULL, NULL},
     {"-ngl --gpu-layers --n-gpu-layers", H_ONLY, "0 auto", GPU "; only 0 is accepted"},
     {"-dev --device", H_ONLY, "none cpu CPU", GPU},
     {"-sm --split-mode", H_ONLY, "none", GPU},
@@ -50,20 +53,28 @@ static const habit habits[] = {
     {"-np --parallel", H_ONLY, "1 -1", "one conversation at a time"},
     {"-fit --fit", H_ONLY, "off", "use --memory-budget SIZE, and --budget-ctx MIN"},
     {"-fitt --fit-target -fitc --fit-ctx", H_REFUSE, NULL, "use --memory-budget SIZE, and --budget-ctx MIN"},
-    {"-cram --cache-ram -ctxcp --ctx-checkpoints", H_ONLY, "0", "no prompt is cached: what is in M_max is all there is"},
+    {"-cram --cache-ram -ctxcp --ctx-checkpoints --cache-reuse", H_ONLY, "0",
+     "no prompt is cached: what is in M_max is all there is"},
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro --slot-save-path", H_REFUSE, NULL, "no prompt is kept from run to run"},
     {"--keep", H_ONLY, "0 -1", "the context never shifts, so all of it is kept"},
+    {"-gan --grp-attn-n", H_ONLY, "1", "positions are those that the model was trained with"},
+    {"-gaw --grp-attn-w", H_REFUSE, NULL, "positions are those that the model was trained with"},
     {"--context-shift", H_REFUSE, NULL, "what is over the bound is refused, never dropped: a larger -c"},
-    {"-C --cpu-mask -Cr --cpu-range", H_REFUSE, NULL, "use taskset -c 0-3 dctms ..., which is obeyed"},
+    {"-C --cpu-mask -Cr --cpu-range -Cb --cpu-mask-batch -Crb --cpu-range-batch", H_REFUSE, NULL,
+     "use taskset -c 0-3 dctms ..., which is obeyed"},
     {"--numa", H_REFUSE, NULL, "use numactl ... dctms ..., which is obeyed"},
     {"--prio --prio-batch", H_ONLY, "0", "use nice -n N dctms ..., which is obeyed"},
-    {"--cpu-strict", H_ONLY, "0", "use taskset -c 0-3 dctms ..., which is obeyed"},
+    {"--cpu-strict --cpu-strict-batch", H_ONLY, "0", "use taskset -c 0-3 dctms ..., which is obeyed"},
     {"-embd --embedding --embeddings", H_ONLY, "0", "only text is made, no embeddings"},
     {"--pooling --rerank --reranking", H_REFUSE, NULL, "only text is made, no embeddings"},
     {"-oe --output-err", H_REFUSE, NULL, "-o FORMAT goes to standard output; run it again for another"},
     {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo", H_REFUSE, NULL, FETCH},
-    {"-mm --mmproj -mmu --mmproj-url --image --audio --video", H_REFUSE, NULL, TEXT},
-    {"-md --model-draft -hfd --hf-repo-draft --draft --draft-max --draft-min -ngld -ctkd -ctvd -cd", H_REFUSE, NULL, DRAFT},
+    {"-mm --mmproj -mmu --mmproj-url --image --audio --video --image-min-tokens --image-max-tokens", H_REFUSE, NULL, TEXT},
+    {"-md --model-draft -hfd --hf-repo-draft --draft --draft-n --draft-max --draft-n-max --draft-min --draft-n-min --draft-p-min "
+     "--draft-p-split --spec-type --spec-draft-model --spec-draft-hf --spec-replace -ngld --gpu-layers-draft "
+     "--n-gpu-layers-draft -devd --device-draft -ctkd --cache-type-k-draft -ctvd --cache-type-v-draft -cd --ctx-size-draft -td "
+     "--threads-draft -tbd --threads-batch-draft -cmoed --cpu-moe-draft -ncmoed --n-cpu-moe-draft -lcs --lookup-cache-static "
+     "-lcd --lookup-cache-dynamic", H_REFUSE, NULL, DRAFT},
     {"--lora --lora-scaled --control-vector --control-vector-scaled", H_REFUSE, NULL,
      "weights are used as the file has them: merge the adapter into it first"},
     {"--override-kv", H_REFUSE, NULL, "metadata are those of the file (dctms inspect shows them)"},
@@ -73,14 +84,18 @@ static const habit habits[] = {
     {"--mirostat --dynatemp-range --dry-multiplier --xtc-probability", H_ONLY, "0 0.0", SAMPLERS},
     {"--typical --typical-p --tfs", H_ONLY, "1 1.0", SAMPLERS},
     {"--top-nsigma --top-n-sigma", H_ONLY, "-1 -1.0 0", SAMPLERS},
-    {"--samplers --sampler-seq --sampling-seq --mirostat-lr --mirostat-ent --dry-base --dry-allowed-length --xtc-threshold",
+    {"--samplers --sampler-seq --sampling-seq --mirostat-lr --mirostat-ent --dry-base --dry-allowed-length "
+     "--dry-penalty-last-n --dry-sequence-breaker --dynatemp-exp --xtc-threshold --adaptive-target --adaptive-decay -bs "
+     "--backend-sampling",
      H_REFUSE, NULL, SAMPLERS},
     {"--chat-template-file --chat-template-kwargs", H_REFUSE, NULL, "use --chat-template NAME, or your own text with -no-cnv"},
-    {"--reasoning-format --reasoning-budget", H_ONLY, "none auto -1", AS_WRITTEN},
+    {"-rea --reasoning --reasoning-format --reasoning-budget", H_ONLY, "none auto -1 off", AS_WRITTEN},
     {"--think --hidethinking", H_REFUSE, NULL, AS_WRITTEN},
     {"-sysf --system-prompt-file", H_REFUSE, NULL, "use -sys \"$(cat FILE)\""},
     {"-bf --binary-file --prompt-file", H_REFUSE, NULL, "use -f FILE"},
     {"-e --escape", H_REFUSE, NULL, "a text is taken as it stands; in bash $'a\\nb' holds a newline"},
+    {"--display-prompt", H_REFUSE, NULL, "the answer alone is printed"},
+    {"-ptc --print-token-count", H_REFUSE, NULL, "the counts stand in the last lines, and in --json"},
     {"-i --interactive -if --interactive-first -mli --multiline-input", H_REFUSE, NULL, "without a prompt it is a chat"},
     {"--in-prefix --in-suffix --in-prefix-bos", H_REFUSE, NULL, "a chat template does that: the file's, or --chat-template NAME"},
     {"--verbose-prompt", H_REFUSE, NULL, "use dctms tokenize -p TEXT"},
@@ -91,7 +106,7 @@ static const habit habits[] = {
     {"--num-predict --max-tokens --max-new-tokens", H_REFUSE, NULL, "use -n N"},
     {"--num-thread --num-threads", H_REFUSE, NULL, "use -t N"},
     {"--system", H_REFUSE, NULL, "use -sys TEXT"},
-    {"--keepalive --host --port --api-key --metrics --slots --alias -a", H_REFUSE, NULL, SERVER},
+    {"-cb --cont-batching --keepalive --host --port --api-key --metrics --slots --alias -a", H_REFUSE, NULL, SERVER},
     {"--version", H_REFUSE, NULL, "use dctms --version"},
 };
 

@@ -23,7 +23,7 @@
 /* Bytes are keys, as are these; KEY_OTHER does nothing. */
 enum {
     KEY_END = -1, KEY_OTHER = 256, KEY_UP, KEY_DOWN, KEY_LEFT, KEY_RIGHT, KEY_HOME, KEY_LAST, KEY_DELETE, KEY_PASTE, KEY_PASTED,
-    KEY_NEWLINE
+    KEY_NEWLINE, KEY_INTERRUPT
 };
 
 #define CONTROL(letter) ((letter) & 31)
@@ -209,7 +209,10 @@ static int next_byte(editor *e) {
     while (at == n) {
         if (e->is_terminal && !e->is_drawn) draw(e);
         struct pollfd wait = {.fd = 0, .events = POLLIN};
-        if (e->line->is_stopped()) return KEY_END;
+        if (e->line->is_stopped()) {
+            bool clears = e->is_terminal && e->n > 0 && e->line->take_interrupt();
+            return clears ? KEY_INTERRUPT : KEY_END;
+        }
         ssize_t got = ppoll(&wait, 1, NULL, &e->open) < 0 ? -1 : read(0, input, sizeof input);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return KEY_END;
@@ -254,7 +257,7 @@ static int next_key(editor *e) {
         counts = counts && c >= '0' && c <= '9' && number < 1000;
         if (counts) number = number * 10 + (unsigned)(c - '0');
     }
-    return c == KEY_END ? KEY_END : named_key(c, number);
+    return c == KEY_END || c == KEY_INTERRUPT ? c : named_key(c, number);
 }
 
 /* To an earlier message of the user's, or to a later one and in the end to none. */
@@ -274,6 +277,14 @@ static void stop_here(const struct termios *was) {
     close_terminal(was);
     kill(0, SIGTSTP);
     open_terminal(&now);
+}
+
+/* What was typed is left standing, and a new text begins below it. */
+static void begin_anew(editor *e) {
+    put("^C\n", 3);
+    replace(e, "");
+    e->shown = e->line->n_earlier;
+    e->is_pasting = false;
 }
 
 /* Control characters are no text, but for the tab; newlines are for the callers to judge. */
@@ -316,7 +327,8 @@ static bool edit(editor *e, const struct termios *was) {
         int key = next_key(e);
         if (key == KEY_END || (key == CONTROL('D') && e->n == 0 && !e->is_pasting)) return false;
         e->is_drawn = false;
-        if (e->is_pasting) paste(e, key);
+        if (key == KEY_INTERRUPT) begin_anew(e);
+        else if (e->is_pasting) paste(e, key);
         else if (key == CONTROL('Z')) stop_here(was);
         else if (key != '\n' && key != '\r') obey(e, key);
         else if (!goes_on(e)) return true;

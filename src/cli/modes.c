@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/safe_text.h"
 #include "cli/cli.h"
 
 static bool parse_seal(const char *how, cli_modes *modes) {
@@ -44,8 +45,9 @@ void cli_warn_context(const dctms_model *model, const dctms_plan *plan, const cl
     if (o != NULL && o->budget_ctx != 0)
         cli_note("note: a context of %u tokens and a chunk of %u rows fit the budget\n", p.n_ctx, p.ubatch);
     if (dctms_model_get_info(model, &m, NULL) != DCTMS_OK || m.n_ctx_train == 0 || p.n_ctx <= m.n_ctx_train) return;
-    cli_note("warning: a context of %u tokens, the model was trained for %u: what follows those may be nonsense\n", p.n_ctx,
-             m.n_ctx_train);
+    dct_safe_text name;
+    cli_note("warning: a context of %u tokens, %s was trained for %u: what follows those may be nonsense\n", p.n_ctx,
+             m.name[0] != '\0' ? dct_safe(m.name, &name) : "the model", m.n_ctx_train);
 }
 
 uint64_t cli_heap_calls(void) {

@@ -187,7 +187,8 @@ static dct_status read_all(const dct_file *file, const char *name, uint64_t limi
             return DCT_OK;
         }
         if (got < 0 || used + (size_t)got > limit) {
-            dct_status status = got < 0 ? dct_fail(err, DCT_BAD_FILE, "%s: %s", name, strerror(errno)) : fail_long(name, limit, err);
+            dct_status status = got < 0 ? dct_fail(err, DCT_BAD_FILE, "%s: %s", name, strerror(errno))
+                                        : fail_long(name, limit, err);
             dct_os_unmap(bytes, cap);
             return status;
         }

@@ -13,7 +13,7 @@
 typedef struct place {
     dev_t dev;
     ino_t ino;
-    bool exists, is_shared; /* shared: a device or a pipe, which nothing that is written destroys */
+    bool exists, is_directory, is_shared; /* shared: a device or a pipe, which nothing that is written destroys */
     const char *name;
 } place;
 
@@ -32,7 +32,7 @@ static bool find_directory(const char *path, place *at) {
     memcpy(directory, path, n);
     directory[n] = '\0';
     if (stat(n == 0 ? "." : directory, &st) != 0) return false;
-    *at = (place){st.st_dev, st.st_ino, false, false, path + n};
+    *at = (place){.dev = st.st_dev, .ino = st.st_ino, .name = path + n};
     return true;
 }
 
@@ -40,7 +40,7 @@ static bool find_place(const char *path, bool is_input, place *at) {
     struct stat st;
     int found = is_input && strcmp(path, "-") == 0 ? fstat(0, &st) : stat(path, &st);
     if (found != 0) return find_directory(path, at);
-    *at = (place){st.st_dev, st.st_ino, true, !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode), path};
+    *at = (place){st.st_dev, st.st_ino, true, S_ISDIR(st.st_mode), !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode), path};
     return true;
 }
 
@@ -73,13 +73,14 @@ static int check_against(const char *in_path, const char *out_path, const place 
     return cli_usage("%.400s would be written over %.400s, which is read", out_path, in_path);
 }
 
-/* Whether each could be begun, which leaves nothing behind. Devices and pipes would notice, and are not asked. */
+/* Whether each could be begun, which leaves nothing behind. Devices and pipes would notice, and are not asked; in a directory
+ * files are written (synth). */
 static int try_outputs(const cli_paths *paths) {
     dct_out out;
     dct_err err;
     for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
         place at;
-        if (find_place(paths->out[i], false, &at) && at.is_shared) continue;
+        if (find_place(paths->out[i], false, &at) && (at.is_shared || at.is_directory)) continue;
         if (dct_out_open(&out, paths->out[i], &err) != DCT_OK) return cli_fail_err(&err);
         dct_out_discard(&out);
     }

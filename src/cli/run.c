@@ -45,6 +45,13 @@ static void catch_signals(void) {
 
 static bool is_signalled(void) { return int_seen || end_seen; }
 
+/* Whether Ctrl-C is all that came; then it did not. */
+static bool take_interrupt(void) {
+    if (end_seen || !int_seen) return false;
+    int_seen = 0;
+    return true;
+}
+
 /* The only place where a signal becomes an exit code. */
 static int exit_code(int code) {
     if (code != 0 && code != DCT_INTERRUPTED) return code;
@@ -286,7 +293,7 @@ static line_kind kind_of(const char *line, size_t n) {
 static void print_commands(void) {
     for (int i = 0; i < N_COMMANDS; i++)
         if (commands[i].help != NULL) cli_note("  %-8s %s\n", commands[i].name, commands[i].help);
-    cli_note("  %-8s %s\n", "Ctrl-C", "stop an answer");
+    cli_note("  %-8s %s\n", "Ctrl-C", "stop an answer, forget a line that was begun");
     cli_note("  A message goes on in the next line behind a \\, between two \"\"\", and where it was pasted.\n");
 }
 
@@ -340,7 +347,8 @@ static int chat(dctms_session *session, const cli_options *o, uint64_t calls) {
     cli_note("Chat: /help lists the commands, Ctrl-D ends, Ctrl-C stops an answer.\n");
     for (bool answered = false; !end_seen && !(answered && o->single_turn);) {
         uint64_t n;
-        cli_line line = {free_text(&talk), free_bytes(&talk), talk.room.messages, talk.n, is_signalled};
+        cli_line line = {free_text(&talk), free_bytes(&talk), talk.room.messages, talk.n, is_signalled,
+                         take_interrupt};
         if (!cli_read_line(&line, &n)) break;
         if (n == 0) continue;
         line_kind kind = n > free_bytes(&talk) ? LINE_MESSAGE : kind_of(free_text(&talk), (size_t)n);

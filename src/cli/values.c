@@ -25,7 +25,7 @@ bool cli_parse_u64(const char *text, uint64_t *out) {
     return true;
 }
 
-/* 900M, 1.5G, 1024K, 123456; units are powers of 1024, an "iB" or "B" behind them is allowed. */
+/* 900M, 1.5G, 1024K, 1T, 123456; units are powers of 1024, an "iB" or "B" behind them is allowed. */
 bool cli_parse_size(const char *text, uint64_t *out) {
     char *end;
     if (text[0] < '0' || text[0] > '9') return false;
@@ -36,9 +36,11 @@ bool cli_parse_size(const char *text, uint64_t *out) {
     case 'K': case 'k': unit = 1024.0; end++; break;
     case 'M': case 'm': unit = 1024.0 * 1024; end++; break;
     case 'G': case 'g': unit = 1024.0 * 1024 * 1024; end++; break;
+    case 'T': case 't': unit = 1024.0 * 1024 * 1024 * 1024; end++; break;
     default: return cli_parse_u64(text, out);
     }
-    if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0 || strcmp(end, "ib") == 0) end += strlen(end);
+    if (*end == 'i') end++;
+    if (*end == 'B' || *end == 'b') end++;
     if (*end != '\0' || errno != 0 || !(v * unit < 0x1p63)) return false;
     *out = (uint64_t)(v * unit);
     return true;

@@ -110,7 +110,7 @@ static const command_case cases[] = {
     {"run $M --ctx-steps 64,256 --plan $Wfamily -p x", "", 1, "dctms: --ctx-steps does not go with --plan", NULL},
     {"plan $M $Wplain.gguf --exclusive -c 256 -n 16", "", 0, NULL, "together"},
     {"plan $M $Wplain.gguf --concurrent -c 256 -n 16 --json", "", 0, NULL, "\"mode\": \"concurrent\""},
-    {"plan $M $M --exclusive -c 256 -n 16 --memory-budget 1M", "", 3, "dctms: needs ", NULL},
+    {"plan $M $M --exclusive -c 256 -n 16 --memory-budget 1M", "", 3, "dctms: needs at least ", NULL},
     {"run $M $M --exclusive -c 256 -n 16 -p x --memory-budget 1M", "", 3, "dctms: needs ", NULL},
     {"run $M $M --exclusive -c 256 -n 16 -p x -f $Wfew.txt", "", 1, "dctms: --file does not go with several models", NULL},
     {"plan $M $M -c 256", "", 1, "dctms: several models: say --exclusive", NULL},
@@ -130,7 +130,7 @@ static const command_case cases[] = {
     {"score $M -f $Wline.txt --kl $Wlogits", "", 0, "M_max ", "mean 0.00000000, max 0.00000000; same top token 10 of 10"}, /* but for a newline the same */
     {"tokenize $M -f $Wline.txt --ids", "", 0, NULL, " 24 198\n"},
     {"plan $M -c 2048", "", 0, NULL, "fits     yes"},
-    {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, the model was trained for 2048", "fits     yes"},
+    {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, Tiny VL was trained for 2048", "fits     yes"},
     {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
     {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
@@ -143,6 +143,8 @@ static const command_case cases[] = {
     {"run $M -c 256 -n 4 --temperature 0 -q -p hello -ngl 0 --jinja -fa on -fa --no-mmap -b 512 -tb 2 --color --poll 50 -np 1", "",
      0, NULL, "\n"},
     {"run -fa $M -c 256 -n 4 --temp 0 -q -p hello --n-gpu-layers=0 --flash-attn=off --fit off", "", 0, NULL, "\n"},
+    {"plan $M -c 256 -n 16 --log-verbose --no-log-prefix -kvo 1 --draft", "", 1, "dctms: --draft: there are no draft models", NULL},
+    {"plan $M -c 256 -n 16 -gan 1 --show-timings --poll-batch 1 -rea off", "", 0, NULL, "M_max"},
     {"bench -m $M -p 8 -n 0 -r 1 --no-roofline -fa 0,1 -mmp 0 -nkvo 0 -nopo 1 -v -embd 0", "", 0, NULL, "pp8"},
     {"plan $M -c 256 -n 16 -b 512 --no-warmup -dev none", "", 0, NULL, "M_max"},
     /* 1 */

@@ -11,13 +11,16 @@
 #include "base/hash.h"
 #include "tools/tools.h"
 
+#define PROBLEM DCT_BINARY_DIR "/test_packfile.problem.csv"
+#define ANSWER DCT_BINARY_DIR "/test_packfile.answer.csv"
+#define PICTURE DCT_BINARY_DIR "/test_packfile.svg"
+
 static const char *write_problem(const char *text) {
-    static const char path[] = "packfile_problem.csv";
-    FILE *f = fopen(path, "wb");
+    FILE *f = fopen(PROBLEM, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
     fclose(f);
-    return path;
+    return PROBLEM;
 }
 
 static const char *read_answer(const char *path) {
@@ -32,7 +35,7 @@ static const char *read_answer(const char *path) {
 
 static dct_status pack(const char *text, uint64_t capacity, dct_packfile_result *result, dct_err *err) {
     const dct_packfile_capacity of_all = {.bytes = capacity};
-    dct_packfile_params params = {.path = write_problem(text), .output = "packfile_answer.csv", .capacities = &of_all,
+    dct_packfile_params params = {.path = write_problem(text), .output = ANSWER, .capacities = &of_all,
                                   .n_capacities = capacity != 0};
     memset(err, 0, sizeof *err);
     return dct_packfile(&params, result, err);
@@ -47,7 +50,7 @@ static void a_problem_is_solved(void **state) {
     assert_int_equal(r.load, 12);
     assert_int_equal(r.height, 12);
     assert_true(r.optimal);
-    const char *answer = read_answer("packfile_answer.csv");
+    const char *answer = read_answer(ANSWER);
     assert_int_equal(strncmp(answer, "id,lower,upper,size,offset\nb1,0,3,4,", 36), 0);
 }
 
@@ -56,7 +59,7 @@ static void columns_may_stand_in_any_order(void **state) {
     dct_packfile_result r;
     dct_err err;
     assert_int_equal(pack("size,offset,id,upper,alignment,lower\n8,16,fixed,4,,0\n3,,free,4,8,2\n", 0, &r, &err), DCT_OK);
-    assert_string_equal(read_answer("packfile_answer.csv"),
+    assert_string_equal(read_answer(ANSWER),
                         "size,offset,id,upper,alignment,lower\n8,16,fixed,4,,0\n3,0,free,4,8,2\n");
     assert_int_equal(r.height, 24);
     assert_int_equal(r.load, 11);
@@ -72,7 +75,7 @@ static void gaps_are_used(void **state) {
                      DCT_OK);
     assert_int_equal(r.load, 8);
     assert_int_equal(r.height, 8);
-    assert_string_equal(read_answer("packfile_answer.csv"),
+    assert_string_equal(read_answer(ANSWER),
                         "id,lower,upper,size,gaps,offset\na,0,9,8,2-4@0:3  4-6@0:2,0\nb,2,6,5,,3\nonly gaps,0,4,100,0-4,0\n");
 }
 
@@ -86,7 +89,7 @@ static void values_that_shrink_give_bytes_away(void **state) {
     assert_true(r.optimal);
     assert_int_equal(pack("id,lower,upper,size,gaps\na,0,9,8,3-6@2:8 6-9@4:6\nb,3,9,2,\nc,6,9,2,\nd,6,9,2,\n", 0, &r, &err), DCT_OK);
     assert_int_equal(r.height, 8);
-    assert_string_equal(read_answer("packfile_answer.csv"), "id,lower,upper,size,gaps,offset\na,0,9,8,3-6@2:8 6-9@4:6,0\nb,3,9,2,,0\n"
+    assert_string_equal(read_answer(ANSWER), "id,lower,upper,size,gaps,offset\na,0,9,8,3-6@2:8 6-9@4:6,0\nb,3,9,2,,0\n"
                                                             "c,6,9,2,,2\nd,6,9,2,,6\n");
 }
 
@@ -106,7 +109,7 @@ static const char POOLS[] = "id,lower,upper,size,pool\na,0,4,8,fast\nb,2,6,8,slo
 static void each_pool_is_packed_by_itself(void **state) {
     (void)state;
     told t = {0};
-    dct_packfile_params params = {.path = write_problem(POOLS), .output = "packfile_answer.csv", .pool = tell, .ctx = &t};
+    dct_packfile_params params = {.path = write_problem(POOLS), .output = ANSWER, .pool = tell, .ctx = &t};
     dct_packfile_result r;
     dct_err err;
     assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
@@ -122,7 +125,7 @@ static void each_pool_is_packed_by_itself(void **state) {
     assert_int_equal(r.height, 28);
     assert_int_equal(r.load, 28);
     assert_true(r.optimal);
-    assert_string_equal(read_answer("packfile_answer.csv"), "id,lower,upper,size,pool,offset\na,0,4,8,fast,0\nb,2,6,8,slow,0\n"
+    assert_string_equal(read_answer(ANSWER), "id,lower,upper,size,pool,offset\na,0,4,8,fast,0\nb,2,6,8,slow,0\n"
                                                             "c,3,9,4,fast,8\nd,5,9,5,,0\ne,0,3,3,slow,8\n");
 }
 
@@ -156,7 +159,7 @@ static void aliases_lie_in_the_bytes_that_they_name(void **state) {
     assert_int_equal(pack("id,lower,upper,size,alias\na,0,3,8,\nb,2,5,8,a\nc,4,9,4,b@4\nd,5,9,4,\ne,0,9,1,\n", 0, &r, &err), DCT_OK);
     assert_int_equal(r.load, 9);
     assert_int_equal(r.height, 9);
-    assert_string_equal(read_answer("packfile_answer.csv"),
+    assert_string_equal(read_answer(ANSWER),
                         "id,lower,upper,size,alias,offset\na,0,3,8,,0\nb,2,5,8,a,0\nc,4,9,4,b@4,4\nd,5,9,4,,0\ne,0,9,1,,8\n");
     /* what is live at both ends of a buffer keeps what lies between */
     assert_int_equal(pack("id,lower,upper,size,alias\na,0,1,9,\nb,1,5,3,a\nc,1,5,3,a@6\nd,1,5,3,\n", 0, &r, &err), DCT_OK);
@@ -164,7 +167,7 @@ static void aliases_lie_in_the_bytes_that_they_name(void **state) {
     /* the offset and the alignment of an alias are its owner's as well */
     assert_int_equal(pack("id,lower,upper,size,alias,offset,alignment\na@1,0,4,8,,,\nb,4,9,4,a@1@4,20,4\nc,0,9,16,,,\n", 0, &r, &err),
                      DCT_OK);
-    assert_string_equal(read_answer("packfile_answer.csv"),
+    assert_string_equal(read_answer(ANSWER),
                         "id,lower,upper,size,alias,offset,alignment\na@1,0,4,8,,16,\nb,4,9,4,a@1@4,20,4\nc,0,9,16,,0,\n");
 }
 
@@ -273,7 +276,7 @@ static void the_older_form_includes_its_end(void **state) {
     assert_int_equal(r.load, 16); /* both are live at 3 */
     assert_int_equal(pack("\xef\xbb\xbf" "buffer_id,start,end,size,gaps,hint\na,0,9,8,3-5,-1\nb,3,5,8,,0\n", 0, &r, &err), DCT_OK);
     assert_int_equal(r.height, 8); /* a gap's end is included as well */
-    assert_string_equal(read_answer("packfile_answer.csv"),
+    assert_string_equal(read_answer(ANSWER),
                         "buffer_id,start,end,size,gaps,hint,offset\na,0,9,8,3-5,-1,0\nb,3,5,8,,0,0\n");
     assert_int_equal(pack("buffer,begin,upper,size\na,0,3,8\nb,3,5,8\n", 0, &r, &err), DCT_OK);
     assert_int_equal(r.load, 8);
@@ -282,11 +285,11 @@ static void the_older_form_includes_its_end(void **state) {
 static void the_picture_shows_every_item(void **state) {
     (void)state;
     dct_packfile_params params = {.path = write_problem("id,lower,upper,size\nfirst,0,3,4\n<b>,2,9,4\n"),
-                                  .svg = "packfile_picture.svg"};
+                                  .svg = PICTURE};
     dct_packfile_result r;
     dct_err err;
     assert_int_equal(dct_packfile(&params, &r, &err), DCT_OK);
-    const char *svg = read_answer("packfile_picture.svg");
+    const char *svg = read_answer(PICTURE);
     assert_non_null(strstr(svg, "first: 4 bytes"));
     assert_non_null(strstr(svg, "?b?: 4 bytes"));
     assert_non_null(strstr(svg, "</svg>"));
@@ -299,9 +302,9 @@ static void an_answer_is_its_own_answer(void **state) {
     dct_err err;
     char first[4096];
     assert_int_equal(pack("id,lower,upper,size\na,0,3,4\nb,2,9,6\nc,5,9,3\n", 0, &r, &err), DCT_OK);
-    strcpy(first, read_answer("packfile_answer.csv"));
+    strcpy(first, read_answer(ANSWER));
     assert_int_equal(pack(first, 0, &r, &err), DCT_OK);
-    assert_string_equal(read_answer("packfile_answer.csv"), first);
+    assert_string_equal(read_answer(ANSWER), first);
     assert_int_equal(pack("id,lower,upper,size,offset\na,0,3,4,0\nb,2,9,6,3\n", 0, &r, &err), DCT_BAD_FILE);
     assert_non_null(strstr(err.message, "fixed over"));
 }
@@ -362,10 +365,10 @@ static void what_is_over_its_capacity_is_not_written(void **state) {
     static const char text[] = "id,lower,upper,size,offset\na,0,4,4,8\nb,0,4,4,0\nc,2,6,8,\n";
     dct_packfile_result r;
     dct_err err;
-    remove("packfile_answer.csv");
-    remove("packfile_picture.svg");
+    remove(ANSWER);
+    remove(PICTURE);
     const dct_packfile_capacity capacity = {.bytes = 18};
-    dct_packfile_params params = {.path = write_problem(text), .output = "packfile_answer.csv", .svg = "packfile_picture.svg",
+    dct_packfile_params params = {.path = write_problem(text), .output = ANSWER, .svg = PICTURE,
                                   .capacities = &capacity, .n_capacities = 1};
     assert_int_equal(dct_packfile(&params, &r, &err), DCT_NO_FIT);
     for (uint32_t i = 0; i < 2; i++) assert_null(fopen(i == 0 ? params.output : params.svg, "rb"));
