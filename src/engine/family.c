@@ -9,7 +9,6 @@
 #include "base/size.h"
 #include "engine/engine.h"
 #include "kernels/kernel.h"
-#include "plan/plan_text.h"
 
 /* ---- compile ---- */
 
@@ -62,55 +61,26 @@ static uint32_t largest_member(const dct_plan *plan) {
 
 /* ---- budgets ---- */
 
-/* The chunk to try after one of several rows that is too large: the power of two below it. */
-static uint32_t next_chunk(uint32_t ubatch) {
-    uint32_t power = 1;
-    while (power < ubatch - power) power *= 2;
-    return power;
-}
-
-/* What a plan needs, when it does not fit a budget. */
-typedef struct need {
-    uint64_t bytes, terms[DCT_REGION_COUNT];
-    uint32_t n_ctx, ubatch;
-} need;
-
-static need need_of(const dct_plan *plan) {
-    need n = {.bytes = plan->m_max_bytes, .n_ctx = plan->bounds.n_ctx, .ubatch = plan->bounds.ubatch};
-    for (int r = 0; r < DCT_REGION_COUNT; r++) n.terms[r] = dct_plan_region_bytes(plan, (dct_region)r);
-    return n;
-}
-
-static dct_status fail_budget(const need *least, uint64_t budget, dct_err *err) {
-    return dct_fail(err, DCT_NO_FIT,
-                    "needs at least %llu bytes (%.2f MiB) with ctx %u and ubatch %u: weights %.2f, kv %.2f, persistent %.2f, "
-                    "intermediate %.2f, runtime %.2f MiB; the budget is %llu bytes (%.2f MiB)",
-                    (unsigned long long)least->bytes, dct_mib(least->bytes), least->n_ctx, least->ubatch,
-                    dct_mib(least->terms[DCT_REGION_WEIGHTS]), dct_mib(least->terms[DCT_REGION_KV]),
-                    dct_mib(least->terms[DCT_REGION_PERSISTENT]), dct_mib(least->terms[DCT_REGION_ARENA]),
-                    dct_mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, dct_mib(budget));
-}
-
 /* Makes chunks smaller until the family keeps to the budget: that of the member that takes most, again and again. What a session
  * needs beside its graphs depends on the chunk too, so it is measured anew each time. */
 static dct_status fit_chunks(const dctms_model *m, const dct_request *r, dct_bounds *bounds, dct_err *err) {
-    need least = {.bytes = UINT64_MAX};
+    dct_need least = {.bytes = UINT64_MAX};
     for (;;) {
         dct_arena trial;
         dct_plan *plan;
-        need now = {0};
+        dct_need now = {0};
         uint32_t at = DCT_NONE;
         dct_arena_init(&trial, 0);
         dct_status status = compile_members(m, r, bounds, &trial, &plan, err);
         if (status == DCT_OK) {
-            now = need_of(plan);
+            now = dct_need_of(plan);
             at = largest_member(plan);
         }
         dct_arena_deinit(&trial);
         if (status != DCT_OK || now.bytes <= r->params.memory_budget) return status;
         if (now.bytes < least.bytes) least = now;
-        if (at == DCT_NONE) return fail_budget(&least, r->params.memory_budget, err);
-        bounds[at].ubatch = next_chunk(bounds[at].ubatch);
+        if (at == DCT_NONE) return dct_fail_budget(&least, r->params.memory_budget, err);
+        bounds[at].ubatch = dct_next_chunk(bounds[at].ubatch);
     }
 }
 

@@ -50,8 +50,11 @@ static dct_status take_steps(dctms_plan_params *p, dct_err *err) {
     if (n > DCTMS_MAX_CTX_STEPS)
         return dct_fail(err, DCT_USAGE, "%u context steps, at most %d are possible", n, DCTMS_MAX_CTX_STEPS);
     for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].n_ctx < 2 || (i > 0 && steps[i].n_ctx <= steps[i - 1].n_ctx))
-            return dct_fail(err, DCT_USAGE, "context steps ascend: %u after %u", steps[i].n_ctx, i > 0 ? steps[i - 1].n_ctx : 1);
+        if (steps[i].n_ctx < 2)
+            return dct_fail(err, DCT_USAGE, "a context step of %u: a prompt and an answer take 2 tokens at least",
+                            steps[i].n_ctx);
+        if (i > 0 && steps[i].n_ctx <= steps[i - 1].n_ctx)
+            return dct_fail(err, DCT_USAGE, "context steps ascend: %u after %u", steps[i].n_ctx, steps[i - 1].n_ctx);
         if (steps[i].ubatch == 0) steps[i].ubatch = p->ubatch != 0 ? p->ubatch : DEFAULT_UBATCH;
     }
     if (p->n_ctx != 0 && p->n_ctx != steps[n - 1].n_ctx)
@@ -62,7 +65,7 @@ static dct_status take_steps(dctms_plan_params *p, dct_err *err) {
     return DCT_OK;
 }
 
-static dct_status choose_bounds(const dctms_model *m, const dctms_plan_params *p, dct_bounds *b, dct_err *err) {
+dct_status dct_choose_bounds(const dctms_model *m, const dctms_plan_params *p, dct_bounds *b, dct_err *err) {
     memset(b, 0, sizeof *b);
     uint32_t trained = m->hp.n_ctx_train != 0 ? m->hp.n_ctx_train : DEFAULT_CTX;
     b->n_ctx = p->n_ctx != 0 ? p->n_ctx : min_u32(DEFAULT_CTX, trained);
@@ -118,56 +121,11 @@ dct_status dct_compile_bounds(const dctms_model *m, const dct_request *r, const 
     return dct_compile(&c, work, out, err);
 }
 
-/* Whether a context of n_ctx tokens fits the budget; nothing of the plan is kept. */
-static dct_status try_context(const dctms_model *m, const dct_request *r, uint32_t n_ctx, dct_err *err) {
-    dct_request q = *r;
-    dct_bounds bounds;
-    dct_arena work;
-    dct_plan *plan;
-    q.params.n_ctx = n_ctx;
-    dct_arena_init(&work, 0);
-    dct_status status = choose_bounds(m, &q.params, &bounds, err);
-    if (status == DCT_OK) status = dct_family_compile(m, &q, &bounds, &work, &plan, err);
-    dct_arena_deinit(&work);
-    return status;
-}
-
-/* A context from budget_ctx on that fits the budget, below one that does not: the largest, as long as a longer one costs more.
- * That is not so everywhere, for the chunk that fits best may change; so the halving begins at the first of a few, from above,
- * that fits. */
-static dct_status reduce_context(const dctms_model *m, const dct_request *r, uint32_t too_much, uint32_t *n_ctx, dct_err *err) {
-    enum { PROBES = 8 };
-    const uint32_t least = r->params.budget_ctx;
-    uint32_t fits = too_much, end = too_much;
-    dctms_plan_params shortest = r->params;
-    dct_bounds bounds;
-    shortest.n_ctx = least;
-    dct_status status = choose_bounds(m, &shortest, &bounds, err); /* whether the least makes sense at all */
-    if (status != DCT_OK) return status;
-    status = DCT_NO_FIT;
-    for (uint32_t i = PROBES; status == DCT_NO_FIT && i > 0; i--) {
-        end = fits;
-        fits = least + (uint32_t)((uint64_t)(too_much - least) * (i - 1) / PROBES);
-        status = try_context(m, r, fits, err);
-    }
-    while (status == DCT_OK && end - fits > 1) {
-        const uint32_t middle = fits + (end - fits) / 2;
-        status = try_context(m, r, middle, err);
-        if (status == DCT_OK) fits = middle;
-        else if (status == DCT_NO_FIT) {
-            end = middle;
-            status = DCT_OK;
-        }
-    }
-    *n_ctx = fits;
-    return status;
-}
-
 static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *work, dct_plan **out, dct_err *err) {
     dctms_plan_params *p = &r->params;
     dct_bounds bounds;
     dct_status status = take_steps(p, err);
-    if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
+    if (status == DCT_OK) status = dct_choose_bounds(m, p, &bounds, err);
     if (status != DCT_OK) return status;
     if (p->budget_ctx != 0 && p->memory_budget == 0)
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens says what a budget may take; there is none", p->budget_ctx);
@@ -176,8 +134,8 @@ static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *
                         bounds.n_ctx);
     status = dct_family_compile(m, r, &bounds, work, out, err);
     if (status != DCT_NO_FIT || p->budget_ctx == 0 || p->budget_ctx == bounds.n_ctx) return status;
-    status = reduce_context(m, r, bounds.n_ctx, &p->n_ctx, err);
-    if (status == DCT_OK) status = choose_bounds(m, p, &bounds, err);
+    status = dct_fit_context(m, r, &bounds, &p->n_ctx, err);
+    if (status == DCT_OK) status = dct_choose_bounds(m, p, &bounds, err);
     return status == DCT_OK ? dct_family_compile(m, r, &bounds, work, out, err) : status;
 }
 

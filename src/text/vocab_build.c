@@ -61,6 +61,8 @@ static dct_status read_kind(const dct_model *model, vocab_source *src, dct_err *
     bool found;
     dct_status status = dct_model_get_str(model, "tokenizer.ggml.model", &name, &found, err);
     if (status != DCT_OK) return status;
+    if (!found && model->format == DCT_FORMAT_SAFETENSORS)
+        return dct_fail(err, DCT_BAD_FILE, "the directory has no tokenizer.json");
     if (!found) return dct_fail(err, DCT_BAD_FILE, "the file has no tokenizer (tokenizer.ggml.model is missing)");
     if (dct_str_eq_z(name, "llama")) {
         src->kind = DCT_VOCAB_SPM;

@@ -428,6 +428,45 @@ static void a_plan_adds_up(void **state) {
     json_decref(root);
 }
 
+/* A directory that is there, empty or half written, is written into; a file is not written over one. */
+static void synth_writes_into_a_directory(void **state) {
+    (void)state;
+    static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"};
+    const char *lines[] = {"synth tiny-qwen2 --type mlx-4bit -o $Wdirectory", "synth tiny-qwen2 -o $Wdirectory"};
+    assert_int_equal(mkdir(WORK "directory", 0777), 0);
+    for (int i = 0; i < 3; i++) {
+        child c = start(lines[i / 2]);
+        expect_code(&c, lines[i / 2], i < 2 ? 0 : 5);
+        drop(&c);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", WORK "directory", files[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(WORK "directory"), 0);
+}
+
+/* A budget for a group: the chunk that fits is found, and the least that is named is enough. */
+static void a_group_keeps_to_a_budget(void **state) {
+    (void)state;
+    unsigned long long least;
+    char line[256];
+    child c = start("plan $M $M --concurrent -c 1024 -n 16 -t 2 --memory-budget 1M");
+    expect_code(&c, "a budget for two", 3);
+    assert_int_equal(sscanf(c.text[1], "dctms: needs at least %llu bytes", &least), 1);
+    drop(&c);
+    for (int less = 0; less < 2; less++) {
+        snprintf(line, sizeof line, "plan $M $M --concurrent -c 1024 -n 16 -t 2 --memory-budget %llu --json", least - (unsigned)less);
+        c = start(line);
+        expect_code(&c, line, less ? 3 : 0);
+        json_t *root = less ? NULL : json_loads(c.text[0], 0, NULL);
+        if (!less) assert_int_equal(int_of(json_object_get(root, "envelope"), "m_max_bytes"), least);
+        json_decref(root);
+        drop(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_answers_as_stated),
@@ -437,6 +476,8 @@ int main(void) {
         cmocka_unit_test(a_closed_pipe_ends_quietly),
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
+        cmocka_unit_test(synth_writes_into_a_directory),
+        cmocka_unit_test(a_group_keeps_to_a_budget),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

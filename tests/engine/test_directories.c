@@ -123,6 +123,26 @@ static void logits_are_the_oracles(void **state) {
     }
 }
 
+/* What is missing is named as directories have it. */
+static void a_directory_without_a_tokenizer_is_refused(void **state) {
+    (void)state;
+    const char *path = make("tiny-qwen2", "mlx-4bit");
+    char file[600], aside[600];
+    snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    snprintf(aside, sizeof aside, "%s.tokenizer", path);
+    assert_int_equal(rename(file, aside), 0);
+    dctms_plan_params pp = plan_params(64, 8, 16, 2);
+    dctms_model *model;
+    dctms_plan *plan;
+    dctms_error err;
+    CHECK(dctms_model_open(path, &model, &check_err));
+    assert_int_equal(dctms_plan_compile(model, &pp, &plan, &err), DCTMS_BAD_FILE);
+    assert_non_null(strstr(err.message, "the directory has no tokenizer.json"));
+    dctms_model_free(model);
+    assert_int_equal(rename(aside, file), 0);
+    discard(path);
+}
+
 /* M_weights against the bytes of the file's tensors; of a shape whose tables do not hide the weights. */
 static void weights_take_what_the_file_has(void **state) {
     (void)state;
@@ -147,6 +167,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_as_the_gguf_file),
         cmocka_unit_test(logits_are_the_oracles),
+        cmocka_unit_test(a_directory_without_a_tokenizer_is_refused),
         cmocka_unit_test(weights_take_what_the_file_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
