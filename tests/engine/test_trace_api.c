@@ -222,7 +222,7 @@ static void weights_in_any_order_and_of_any_name(void **state) {
     dctms_plan *plan = compiled(g, 2);
     for (int i = 0; i < N_NAMES; i++) assert_string_equal(plan->plan->items[i].name, items[i]);
     dctms_error err;
-    dctms_runner *r;
+    dctms_runner *r = NULL;
     char defect[32];
     if (dctms_graph_verify(g, plan, defect, &err) || dctms_runner_open(g, plan, NULL, 0, &r, &err)) fail_msg("%s", err.message);
     dctms_runner_free(r);
