@@ -5,7 +5,8 @@
  *     model.safetensors, or model.safetensors.index.json and its parts            hf_tensors.c
  *
  * hf.c opens and reads the files; what they say becomes metadata and tensors under GGUF's names, so that nothing above model/
- * knows the difference. One key more than GGUF has says that rotated pairs lie half a head apart ("{arch}.rope.half_split").
+ * knows the difference. Two keys more than GGUF has say that rotated pairs lie half a head apart ("{arch}.rope.half_split"), and
+ * that SPM's space goes before the begin of a text only, not before what follows a special token.
  */
 #ifndef DCT_MODEL_HF_H
 #define DCT_MODEL_HF_H
@@ -15,6 +16,7 @@
 #include "model/safetensors.h"
 
 #define DCT_KEY_HALF_SPLIT "rope.half_split"
+#define DCT_KEY_PREFIX_FIRST "tokenizer.space_prefix_first"
 
 /* The texts of a directory; {NULL, 0} where there is no such file. */
 typedef struct dct_hf_texts {
@@ -32,7 +34,7 @@ typedef struct dct_hf_build {
     uint32_t cap_meta;
     dct_json root, text;     /* of config.json: the whole, and the part about the language model; one where there is one model */
     dct_json quantization;   /* MLX's; none in plain directories */
-    uint32_t n_layer, n_vocab;
+    uint32_t n_layer, n_vocab, n_ctx, head_dim;
     bool is_gemma, tied;     /* tied: the configuration says so */
     uint32_t n_computed;
     dct_tensor computed[2];  /* divisors of the rotation */

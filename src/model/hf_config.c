@@ -23,7 +23,29 @@ static dct_json holder(const dct_hf_build *b, const char *key) {
     return dct_json_find(b->text, key, NULL).at != NULL ? b->text : b->root;
 }
 
-static bool get_u32(dct_hf_build *b, const char *key, uint32_t *out) { return dct_hf_u32(b, holder(b, key), key, out); }
+/* Gemma 3's configurations leave out what is the default of their class in Hugging Face's code. */
+static bool default_of_gemma3(const char *key, uint32_t *out) {
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } defaults[] = {
+        {"vocab_size", 262208},       {"hidden_size", 2304},      {"intermediate_size", 9216},
+        {"num_hidden_layers", 26},    {"num_attention_heads", 8}, {"num_key_value_heads", 4},
+        {"head_dim", 256},            {"sliding_window", 4096},   {"max_position_embeddings", 131072},
+    };
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+        if (strcmp(defaults[i].key, key) != 0) continue;
+        *out = defaults[i].value;
+        return true;
+    }
+    return false;
+}
+
+static bool get_u32(dct_hf_build *b, const char *key, uint32_t *out) {
+    if (dct_hf_u32(b, holder(b, key), key, out)) return true;
+    return b->status == DCT_OK && strcmp(b->arch, "gemma3") == 0 && default_of_gemma3(key, out);
+}
+
 static bool get_f64(dct_hf_build *b, const char *key, double *out) { return dct_hf_f64(b, holder(b, key), key, out); }
 static bool get_bool(dct_hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, holder(b, key), key, out); }
 static bool get_str(dct_hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, holder(b, key), key, out); }
@@ -100,6 +122,26 @@ static void put_window(dct_hf_build *b) {
     }
 }
 
+/* The order of layers with a window, which newer configurations spell out. */
+static void check_layer_types(dct_hf_build *b) {
+    uint32_t pattern = strcmp(b->arch, "gemma2") == 0 ? 2 : 6, i = 0;
+    bool is_llama = strcmp(b->arch, "llama") == 0;
+    if (!get_u32(b, "sliding_window_pattern", &pattern)) get_u32(b, "_sliding_window_pattern", &pattern);
+    dct_json list = dct_hf_member(b, b->text, "layer_types");
+    if (is_llama || pattern == 0) return;
+    for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w); i++) {
+        bool has_window = b->is_gemma && (i + 1) % pattern != 0;
+        if (!dct_json_str_is(w.value, has_window ? "sliding_attention" : "full_attention"))
+            dct_hf_fail(b, w.value, "'layer_types': layer %u is not of the kind that %s has there", i, b->arch);
+    }
+}
+
+static void refuse_bidirectional(dct_hf_build *b) {
+    bool is_set = false;
+    if (get_bool(b, "use_bidirectional_attention", &is_set) && is_set)
+        dct_hf_fail(b, b->text, "'use_bidirectional_attention': a model of embeddings; only text is made");
+}
+
 static void put_softcaps(dct_hf_build *b) {
     double cap = 0;
     if (strcmp(b->arch, "gemma2") != 0) return;
@@ -116,13 +158,15 @@ static void put_sizes(dct_hf_build *b) {
     b->n_layer = need_u32(b, "num_hidden_layers");
     b->n_vocab = need_u32(b, "vocab_size");
     dct_hf_put_arch_u32(b, "block_count", b->n_layer);
-    dct_hf_put_arch_u32(b, "context_length", need_u32(b, "max_position_embeddings"));
+    b->n_ctx = need_u32(b, "max_position_embeddings");
+    dct_hf_put_arch_u32(b, "context_length", b->n_ctx);
     dct_hf_put_arch_u32(b, "embedding_length", n_embd);
     dct_hf_put_arch_u32(b, "feed_forward_length", need_u32(b, "intermediate_size"));
     dct_hf_put_arch_u32(b, "attention.head_count", n_head);
     get_u32(b, "num_key_value_heads", &n_head_kv);
     dct_hf_put_arch_u32(b, "attention.head_count_kv", n_head_kv);
-    if (!get_f64(b, "rms_norm_eps", &eps)) dct_hf_fail(b, b->text, "'rms_norm_eps' is missing");
+    if (strcmp(b->arch, "gemma3") == 0) eps = 1e-6; /* its class's default, as those above */
+    if (!get_f64(b, "rms_norm_eps", &eps) && eps == 0) dct_hf_fail(b, b->text, "'rms_norm_eps' is missing");
     dct_hf_put_arch_f32(b, "attention.layer_norm_rms_epsilon", eps);
     dct_hf_put_arch_u32(b, "vocab_size", b->n_vocab);
     if (get_u32(b, "head_dim", &head_dim)) {
@@ -131,6 +175,7 @@ static void put_sizes(dct_hf_build *b) {
     } else if (n_head != 0) {
         head_dim = n_embd / n_head; /* as hparams.c finds it */
     }
+    b->head_dim = head_dim;
     check_score_scale(b, head_dim, n_head, n_embd);
 }
 
@@ -174,6 +219,8 @@ void dct_hf_config(dct_hf_build *b, const dct_hf_texts *texts) {
     check_activation(b);
     put_sizes(b);
     put_window(b);
+    check_layer_types(b);
+    refuse_bidirectional(b);
     put_softcaps(b);
     dct_hf_rope(b);
     find_quantization(b);

@@ -192,19 +192,15 @@ static rope read_rope(dct_hf_build *b, dct_json *local) {
 void dct_hf_rope(dct_hf_build *b) {
     dct_json local = {0};
     rope r = read_rope(b, &local);
-    uint32_t n_embd = 0, n_head = 0, head_dim = 0;
     double part = 1, local_base = 0;
-    dct_hf_u32(b, b->text, "max_position_embeddings", &r.n_ctx);
-    dct_hf_u32(b, b->text, "hidden_size", &n_embd);
-    dct_hf_u32(b, b->text, "num_attention_heads", &n_head);
-    if (!dct_hf_u32(b, b->text, "head_dim", &head_dim) && n_head != 0) head_dim = n_embd / n_head;
+    r.n_ctx = b->n_ctx;
     bool is_partial = dct_hf_f64(b, b->text, "partial_rotary_factor", &part) ||
                       dct_hf_f64(b, r.scaling, "partial_rotary_factor", &part);
-    if (!(part > 0 && part <= 1) || head_dim > 2 * MAX_PAIRS)
+    if (!(part > 0 && part <= 1) || b->head_dim > 2 * MAX_PAIRS)
         dct_hf_fail(b, b->text, "'partial_rotary_factor' or 'head_dim' is out of range");
     if (b->status != DCT_OK) return;
 
-    r.n_rot = (uint32_t)(part * head_dim);
+    r.n_rot = (uint32_t)(part * b->head_dim);
     if (is_partial) dct_hf_put_arch_u32(b, "rope.dimension_count", r.n_rot);
     dct_hf_put_arch_f32(b, "rope.freq_base", r.base);
     dct_hf_put_arch_bool(b, DCT_KEY_HALF_SPLIT, true);

@@ -21,8 +21,11 @@ typedef struct tensor_list {
 } tensor_list;
 
 static void bad(dct_hf_build *b, const dct_st_tensor *t, const char *why) {
-    if (b->status == DCT_OK)
-        b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "tensor '%s' %s", dct_gguf_quote(t->name).text, why);
+    const dct_gguf_quoted name = dct_gguf_quote(t->name);
+    if (b->status != DCT_OK) return;
+    if (b->model->n_parts == 1) b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "tensor '%s' %s", name.text, why);
+    else b->status = dct_fail_at(b->err, DCT_BAD_FILE, t->offset, "part %u of %u: tensor '%s' %s", t->part + 1, b->model->n_parts,
+                                 name.text, why);
 }
 
 /* ---- names ---- */

@@ -6,7 +6,8 @@
  *     the regular expression of the cut     -> pre                        known by its text
  *     bos_token, eos_token, chat_template   -> ids, chat_template
  *
- * A cut or a normaliser that we do not know is refused: other tokens than the model's own are worse than none.
+ * A cut or a normaliser that we do not know is refused: other tokens than the model's own are worse than none. NFC is taken and
+ * not applied, as llama.cpp does: what people type is composed already.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,10 +64,11 @@ static void take_added(dct_hf_build *b, vocab *v, dct_json added) {
         uint32_t id = UINT32_MAX;
         bool special = false;
         dct_json content = {0};
-        if (!dct_hf_u32(b, w.value, "id", &id) || id >= v->n || !dct_hf_str(b, w.value, "content", &content)) {
-            dct_hf_fail(b, w.value, "an added token has no id below %u or no content", v->n);
+        if (!dct_hf_u32(b, w.value, "id", &id) || !dct_hf_str(b, w.value, "content", &content)) {
+            dct_hf_fail(b, w.value, "an added token has no id or no content");
             return;
         }
+        if (id >= v->n) continue; /* of another part: Gemma's stand-in for an image has no row in the text model's tables */
         dct_hf_bool(b, w.value, "special", &special);
         v->raw[id] = dct_json_raw(content);
         v->types[id] = special ? CONTROL : USER_DEFINED;
@@ -289,7 +291,10 @@ static void put_byte_level(dct_hf_build *b, vocab *v) {
     if (!dct_json_str_is(type, "Sequence")) take_step(b, first, &c);
     for (dct_json_walk w = dct_json_begin(steps); b->status == DCT_OK && dct_json_next(&w);) take_step(b, w.value, &c);
     if (b->status != DCT_OK) return;
-    if (c.byte_level && c.own_regex && c.n_splits == 0) pre = c.single_digits ? "smollm" : "gpt-2";
+    if (c.byte_level && c.own_regex && c.n_splits == 0) {
+        pre = c.single_digits ? "smollm" : "gpt-2";
+        if (ignores_merges) dct_hf_fail(b, v->model, "'ignore_merges' with this pre-tokenizer is not supported");
+    }
     else if (c.byte_level && !c.own_regex && c.n_splits == 1 && !c.single_digits) pre = pre_of_regex(b, &c, ignores_merges);
     else dct_hf_fail(b, first, "this sequence of pre-tokenizers is not supported");
     if (pre == NULL) return;
@@ -306,43 +311,64 @@ static dct_json find_step(dct_json step, const char *list, const char *type) {
     return (dct_json){0};
 }
 
-/* A space goes before the text when a normaliser prepends one, or a Metaspace does. */
+/* Of the normalisers and cuts of such a tokenizer, those that SPM has of itself: a space is the sign of one, and goes before. */
+static void check_step(dct_hf_build *b, dct_json step) {
+    dct_json type = {0}, text = {0};
+    if (step.at == NULL || !dct_hf_str(b, step, "type", &type)) return;
+    if (dct_json_str_is(type, "Prepend") || dct_json_str_is(type, "Metaspace") || dct_json_str_is(type, "Sequence")) return;
+    bool is_of_space = dct_hf_str(b, dct_hf_member(b, step, "pattern"), "String", &text) && dct_json_str_is(text, " ");
+    if (is_of_space && (dct_json_str_is(type, "Replace") || dct_json_str_is(type, "Split"))) return;
+    dct_hf_fail(b, step, "'%s' beside tokens for bytes is not supported", dct_gguf_quote(dct_json_raw(type)).text);
+}
+
+static void check_steps(dct_hf_build *b, dct_json first, const char *list) {
+    check_step(b, first);
+    for (dct_json_walk w = dct_json_begin(dct_hf_member(b, first, list)); dct_json_next(&w);) check_step(b, w.value);
+}
+
+/* A space goes before each stretch of text when a normaliser prepends one, or a Metaspace does; before the first alone when that
+ * is its scheme. */
 static void put_spm(dct_hf_build *b, vocab *v) {
-    dct_json metaspace = find_step(dct_json_find(v->root, "pre_tokenizer", NULL), "pretokenizers", "Metaspace");
-    bool prefix = find_step(dct_json_find(v->root, "normalizer", NULL), "normalizers", "Prepend").at != NULL;
-    if (metaspace.at != NULL && !dct_json_str_is(dct_json_find(metaspace, "prepend_scheme", NULL), "never")) {
-        bool adds = true;
-        dct_hf_bool(b, metaspace, "add_prefix_space", &adds);
-        prefix = prefix || adds;
+    dct_json normalizer = dct_hf_member(b, v->root, "normalizer"), steps = dct_hf_member(b, v->root, "pre_tokenizer");
+    dct_json metaspace = find_step(steps, "pretokenizers", "Metaspace");
+    dct_json scheme = dct_json_find(metaspace, "prepend_scheme", NULL);
+    bool prefix = find_step(normalizer, "normalizers", "Prepend").at != NULL, first_only = false;
+    check_steps(b, normalizer, "normalizers");
+    check_steps(b, steps, "pretokenizers");
+    if (!prefix && metaspace.at != NULL && !dct_json_str_is(scheme, "never")) {
+        prefix = true;
+        dct_hf_bool(b, metaspace, "add_prefix_space", &prefix);
+        first_only = dct_json_str_is(scheme, "first");
     }
     dct_hf_put_str(b, "tokenizer.ggml.model", DCT_STR("llama"));
     dct_hf_put_bool(b, "tokenizer.ggml.add_space_prefix", prefix);
+    if (first_only) dct_hf_put_bool(b, DCT_KEY_PREFIX_FIRST, true);
 }
 
 /* ---- tokens that mean something ---- */
 
 /* A token of tokenizer_config.json: its text, or an object with the text. */
 static bool token_of_config(dct_hf_build *b, const vocab *v, const char *key, uint32_t *id) {
+    b->file = "tokenizer_config.json";
     dct_json token = dct_hf_member(b, v->config, key);
     if (dct_json_kind_of(token) == DCT_JSON_OBJECT) token = dct_hf_member(b, token, "content");
     if (dct_json_kind_of(token) != DCT_JSON_STRING) return false;
     dct_str text = dct_hf_text(b, token);
     if (b->status != DCT_OK) return false;
     if (find_token(v, text, id)) return true;
-    b->file = "tokenizer_config.json";
     dct_hf_fail(b, token, "'%s' is not a token of the vocabulary", key);
     return false;
 }
 
 /* An id, or the first of several, in a configuration. */
 static bool id_of_config(dct_hf_build *b, dct_json config, const char *key, uint32_t *id) {
+    b->file = "config.json or generation_config.json";
     dct_json v = dct_hf_member(b, config, key);
     dct_json_walk w = dct_json_begin(v);
     if (dct_json_kind_of(v) == DCT_JSON_ARRAY) v = dct_json_next(&w) ? w.value : (dct_json){0};
     uint64_t n;
     if (v.at == NULL) return false;
     if (!dct_json_u64(v, &n) || n >= b->n_vocab) {
-        b->file = "config.json or generation_config.json";
         dct_hf_fail(b, v, "'%s' is not a token id below %u", key, b->n_vocab);
         return false;
     }
@@ -368,6 +394,7 @@ static bool begins_with_token(const vocab *v, bool *known) {
 
 static void put_switches(dct_hf_build *b, const vocab *v, bool has_bos) {
     bool known = false, adds = begins_with_token(v, &known);
+    b->file = "tokenizer_config.json";
     if (dct_hf_bool(b, v->config, "add_bos_token", &adds)) known = true;
     if (!v->is_spm) known = true; /* no template, no token */
     if (known) dct_hf_put_bool(b, "tokenizer.ggml.add_bos_token", adds && has_bos);
@@ -384,6 +411,7 @@ static void put_other_end(dct_hf_build *b, dct_json generation, uint32_t eos) {
 }
 
 static void put_template(dct_hf_build *b, const vocab *v, const dct_hf_texts *texts) {
+    b->file = "tokenizer_config.json";
     dct_json t = dct_hf_member(b, v->config, "chat_template");
     if (texts->chat_template.ptr != NULL) {
         dct_hf_put_str(b, "tokenizer.chat_template", texts->chat_template);

@@ -1,11 +1,13 @@
 /* Opening and closing a model, look-ups in its record, and reading its tensors' data. */
 #include "model/model.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
+#include "base/safe_text.h"
 #include "model/gguf_scan.h"
 #include "model/record.h"
 #include "model/swap.h"
@@ -19,13 +21,18 @@ static void init(dct_model *model, const char *path) {
     for (uint32_t p = 0; p < DCT_MAX_PARTS; p++) model->files[p].fd = -1;
 }
 
-/* Names that other programs fetch by: an address, owner/name, name:tag. */
-static bool is_name_only(const char *path) { return !dct_os_exists(path) && strstr(path, ".gguf") == NULL; }
+/* Names that other programs fetch by: an address, owner/name, name:tag. Whatever else keeps a path from being opened, opening it
+ * will tell. */
+static bool is_name_only(const char *path) {
+    if (strstr(path, "://") != NULL) return true;
+    return !dct_os_exists(path) && errno == ENOENT && strstr(path, ".gguf") == NULL;
+}
 
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) {
     init(model, path);
-    if (is_name_only(path) || strstr(path, "://") != NULL)
-        return dct_fail(err, DCT_BAD_FILE, "%s: no such file or directory, and nothing is downloaded: a model is a path", path);
+    if (is_name_only(path))
+        return dct_fail(err, DCT_BAD_FILE, "%s: no such file or directory, and nothing is downloaded: a model is a path",
+                        dct_show_path(path).text);
     dct_status status = dct_os_is_directory(path) ? dct_hf_open(model, arena, err) : dct_gguf_open(model, arena, err);
     if (status != DCT_OK) dct_model_close(model);
     return status;
@@ -213,10 +220,12 @@ static const dct_meta *look_up(const dct_model *model, const char *key, bool *fo
     return meta;
 }
 
+bool dct_meta_is_integer(dct_meta_type type) { return is_signed(type) || is_unsigned(type); }
+
 dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) {
     const dct_meta *meta = look_up(model, key, found);
     if (meta == NULL) return DCT_OK;
-    if (!is_signed(meta->type) && !is_unsigned(meta->type)) return wrong_type(meta, key, "an integer", err);
+    if (!dct_meta_is_integer(meta->type)) return wrong_type(meta, key, "an integer", err);
     /* As unsigned bits a negative value is beyond any u32, so one comparison does for both. */
     if (meta->as.u > UINT32_MAX)
         return dct_fail_at(err, DCT_BAD_FILE, meta->offset, "key '%s' is out of range (0 to %u)", key, UINT32_MAX);

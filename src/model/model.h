@@ -121,6 +121,7 @@ const dct_meta *dct_model_find_meta(const dct_model *model, const char *key);
 
 /* Typed look-ups. *found is false when the key is absent (and *out is untouched); a key of the wrong type or out of the
  * range is DCT_BAD_FILE naming the key. Integers of any width are accepted where they fit. */
+bool dct_meta_is_integer(dct_meta_type type);
 dct_status dct_model_get_u32(const dct_model *model, const char *key, uint32_t *out, bool *found, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_model_get_f32(const dct_model *model, const char *key, float *out, bool *found, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_model_get_bool(const dct_model *model, const char *key, bool *out, bool *found, dct_err *err) DCT_MUST_CHECK;

@@ -148,6 +148,21 @@ static bool find_default_system(dct_str jinja, dct_str *text) {
     return false;
 }
 
+/* What a template that splits at the end of thoughts (Qwen3) keeps of an answer from before the last question: what follows
+ * them. */
+static dct_str without_thoughts(dct_str content) {
+    if (!has(content, "</think>")) return content;
+    for (dct_str rest = after(content, "</think>"); rest.ptr != NULL; rest = after(rest, "</think>")) content = rest;
+    while (content.len > 0 && *content.ptr == '\n') content = (dct_str){content.ptr + 1, content.len - 1};
+    return content;
+}
+
+static uint32_t last_question(const chat_run *run) {
+    uint32_t i = run->n;
+    while (i > 0 && role_of(&run->messages[i - 1]) != ROLE_USER) i--;
+    return i; /* one behind it; 0: there is none */
+}
+
 static dct_status render_chatml(const chat_run *run, dct_err *err) {
     (void)err;
     dct_str system;
@@ -156,11 +171,15 @@ static dct_status render_chatml(const chat_run *run, dct_err *err) {
         put_literal(run, system);
         put(run, "<|im_end|>\n");
     }
+    const bool drops_thoughts = has(run->jinja, "split('</think>')[-1]");
+    const uint32_t question = last_question(run);
     for (uint32_t i = 0; i < run->n; i++) {
+        dct_str content = content_of(&run->messages[i]);
+        bool is_old = i < question && role_of(&run->messages[i]) == ROLE_ASSISTANT;
         put(run, "<|im_start|>");
         put(run, run->messages[i].role);
         put(run, "\n");
-        put_content(run, content_of(&run->messages[i]));
+        put_content(run, drops_thoughts && is_old ? without_thoughts(content) : content);
         put(run, "<|im_end|>\n");
     }
     if (run->add_generation) put(run, "<|im_start|>assistant\n");

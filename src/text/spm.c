@@ -75,9 +75,9 @@ static dct_status put_symbol(const spm_text *x, uint32_t pos, uint32_t len, dct_
     return DCT_OK;
 }
 
-dct_status dct_spm_encode(const dct_tokenizer *t, const uint8_t *text, uint32_t n, void *scratch, dct_token_sink *sink,
-                          dct_err *err) {
-    spm_text x = {t, text, t->special.add_space_prefix ? 1 : 0};
+dct_status dct_spm_encode(const dct_tokenizer *t, const uint8_t *text, uint32_t n, bool leads, void *scratch,
+                          dct_token_sink *sink, dct_err *err) {
+    spm_text x = {t, text, leads ? 1 : 0};
     dct_merge_state s = dct_merge_start(scratch, n + x.lead);
     cut_into_characters(&x, &s);
     for (uint32_t pos = 0; pos < s.n; pos = dct_merge_next(&s, pos)) add_candidate(&x, &s, pos);

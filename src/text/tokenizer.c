@@ -55,11 +55,14 @@ dct_status dct_sink_put_byte(const dct_tokenizer *t, uint8_t byte, dct_token_sin
     return DCT_OK;
 }
 
-/* A stretch stands at the beginning or after a special token: in both places SPM puts its space. */
-static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, void *scratch, dct_token_sink *sink,
-                            dct_err *err) {
+/* A stretch stands at the beginning or after a special token: in both places SPM puts its space, or in the first alone. */
+static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, bool is_first, void *scratch,
+                            dct_token_sink *sink, dct_err *err) {
     if (n == 0) return DCT_OK;
-    if (t->kind == DCT_VOCAB_SPM) return dct_spm_encode(t, text, (uint32_t)n, scratch, sink, err);
+    if (t->kind == DCT_VOCAB_SPM) {
+        bool leads = t->special.add_space_prefix && (is_first || !t->special.space_prefix_first);
+        return dct_spm_encode(t, text, (uint32_t)n, leads, scratch, sink, err);
+    }
     dct_pre_walk walk = dct_pre_start(t->pre, text, n);
     uint64_t from, to;
     while (dct_pre_next(&walk, &from, &to)) {
@@ -81,7 +84,7 @@ static dct_status put_text(const dct_tokenizer *t, const uint8_t *text, uint64_t
             pos++;
             continue;
         }
-        dct_status status = put_plain(t, text + plain, pos - plain, scratch, sink, err);
+        dct_status status = put_plain(t, text + plain, pos - plain, plain == 0, scratch, sink, err);
         if (status != DCT_OK) return status;
         dct_sink_put(sink, id);
         pos += dct_vocab_text(t, id).len;
@@ -89,7 +92,7 @@ static dct_status put_text(const dct_tokenizer *t, const uint8_t *text, uint64_t
             while (pos < n && is_ascii_space(text[pos])) pos++;
         plain = pos;
     }
-    return put_plain(t, text + plain, n - plain, scratch, sink, err);
+    return put_plain(t, text + plain, n - plain, plain == 0, scratch, sink, err);
 }
 
 uint64_t dct_tokenizer_scratch_bytes(uint64_t n_text) {

@@ -1,4 +1,4 @@
-/* text/tokenizer: text to ids and back, exactly as the model's own tokenizer does it.
+/* text/tokenizer: text to ids and back, exactly as the model's own tokenizer does it (of text in NFC, where that asks for it).
  *
  * Built once from the model's header into one block of memory whose size is known first (it is a planned item); after that
  * nothing allocates: encoding works in scratch of a stated size. Byte-level BPE with the pre-tokenizers of the field, and SPM
@@ -25,6 +25,7 @@ dct_status dct_tokenizer_build(const dct_model *model, void *memory, uint64_t ta
 typedef struct dct_special {
     dct_token bos, eos, eot, unk, pad; /* DCT_NO_TOKEN when the file has none */
     bool add_bos, add_eos, add_space_prefix;
+    bool space_prefix_first;           /* at the begin of a text only */
 } dct_special;
 
 uint32_t dct_tokenizer_n_tokens(const dct_tokenizer *t);

@@ -20,11 +20,13 @@ bool dct_tokenizer_is_control(const dct_tokenizer *t, dct_token id) { return (fl
 
 /* ---- by text ---- */
 
-uint64_t dct_vocab_hash(dct_str text) { return dct_hash_mix(dct_hash_bytes(DCT_HASH_SEED, text.ptr, text.len)); }
+uint64_t dct_vocab_hash(const dct_tokenizer *t, dct_str text) {
+    return dct_hash_mix(dct_hash_bytes(t->seed, text.ptr, text.len));
+}
 
 dct_token dct_tokenizer_find(const dct_tokenizer *t, dct_str text) {
     const uint32_t *index = dct_vocab_at(t, t->index_at);
-    for (uint64_t slot = dct_vocab_hash(text) & t->index_mask; index[slot] != 0; slot = (slot + 1) & t->index_mask)
+    for (uint64_t slot = dct_vocab_hash(t, text) & t->index_mask; index[slot] != 0; slot = (slot + 1) & t->index_mask)
         if (dct_str_eq(dct_vocab_text(t, index[slot] - 1), text)) return index[slot] - 1;
     return DCT_NO_TOKEN;
 }
@@ -42,7 +44,7 @@ static bool is_spelt(const dct_tokenizer *t, dct_str token, bool lead_space, con
 
 dct_token dct_vocab_find_plain(const dct_tokenizer *t, bool lead_space, const uint8_t *text, uint64_t n) {
     if (n + lead_space > t->longest) return DCT_NO_TOKEN;
-    uint64_t hash = DCT_HASH_SEED;
+    uint64_t hash = t->seed;
     if (lead_space) hash = dct_hash_bytes(hash, t->spelling[' '].bytes, t->spelling[' '].n);
     for (uint64_t i = 0; i < n; i++) hash = dct_hash_bytes(hash, t->spelling[text[i]].bytes, t->spelling[text[i]].n);
     const uint32_t *index = dct_vocab_at(t, t->index_at);
@@ -116,6 +118,7 @@ uint32_t dct_tokenizer_piece(const dct_tokenizer *t, dct_token id, bool special,
     uint8_t flags = flags_of(t, id);
     dct_str text = dct_vocab_text(t, id);
     if ((flags & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN)) != 0 && !special) return 0;
+    if ((flags & DCT_TOKEN_USER) != 0 && t->kind == DCT_VOCAB_SPM) return spm_piece(text, out, cap); /* Gemma's runs of spaces */
     if ((flags & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN | DCT_TOKEN_USER)) != 0) {
         uint32_t n = (uint32_t)(text.len < cap ? text.len : cap);
         memcpy(out, text.ptr, n);

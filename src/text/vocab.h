@@ -38,6 +38,7 @@ struct dct_tokenizer {
     uint32_t n_tokens, n_merges, n_parsed, longest;
     uint32_t index_mask, merge_index_mask; /* sizes of the open-addressing tables, minus 1 */
     dct_special special;
+    uint64_t seed; /* of the index: the model's, so that texts cannot be made to collide */
     uint64_t starts_at, flags_at, index_at, scores_at, merges_at, merge_index_at, parsed_at, texts_at;
     uint32_t parsed_from[257]; /* parsed[] is sorted by text; those that begin with byte b are [from[b], from[b + 1]) */
     dct_token byte_token[256]; /* DCT_NO_TOKEN when the vocabulary cannot write this byte */
@@ -82,8 +83,8 @@ uint64_t dct_merge_scratch_bytes(uint64_t n);
 /* One word of byte-level BPE. */
 dct_status dct_bpe_encode(const dct_tokenizer *t, const uint8_t *word, uint32_t n, void *scratch, dct_token_sink *sink,
                           dct_err *err) DCT_MUST_CHECK;
-/* A stretch of text between two special tokens. */
-dct_status dct_spm_encode(const dct_tokenizer *t, const uint8_t *text, uint32_t n, void *scratch, dct_token_sink *sink,
-                          dct_err *err) DCT_MUST_CHECK;
+/* A stretch of text between two special tokens. leads: a space goes before it. */
+dct_status dct_spm_encode(const dct_tokenizer *t, const uint8_t *text, uint32_t n, bool leads, void *scratch,
+                          dct_token_sink *sink, dct_err *err) DCT_MUST_CHECK;
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/size.h"
+#include "model/hf.h"
 #include "text/pretokenize.h"
 
 typedef struct vocab_source {
@@ -137,6 +138,7 @@ static dct_status lay_out(const vocab_source *src, dct_tokenizer *t, uint64_t *t
     if (text_bytes >= UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens is too long");
     t->kind = src->kind;
     t->pre = src->pre;
+    t->seed = src->model->index_seed;
     t->n_tokens = (uint32_t)src->tokens->array.n;
     t->n_merges = src->merges != NULL ? (uint32_t)src->merges->array.n : 0;
     t->index_mask = table_slots(t->n_tokens) - 1;
@@ -174,7 +176,7 @@ static dct_status fill_texts(const vocab_source *src, dct_tokenizer *t, dct_err 
         end += (uint32_t)text.len;
         starts[id + 1] = end;
         if (text.len == 0) continue; /* a hole in the list: never found, no text */
-        uint64_t slot = dct_vocab_hash(text) & t->index_mask;
+        uint64_t slot = dct_vocab_hash(t, text) & t->index_mask;
         for (; index[slot] != 0; slot = (slot + 1) & t->index_mask)
             if (dct_str_eq(dct_vocab_text(t, index[slot] - 1), text))
                 return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset,
@@ -233,7 +235,7 @@ static bool cut_merge(dct_str line, dct_str *left, dct_str *right) {
 /* The token whose text is left and right together. */
 static dct_token find_joined(const dct_tokenizer *t, dct_token left, dct_token right) {
     dct_str a = dct_vocab_text(t, left), b = dct_vocab_text(t, right);
-    uint64_t hash = dct_hash_mix(dct_hash_bytes(dct_hash_bytes(DCT_HASH_SEED, a.ptr, a.len), b.ptr, b.len));
+    uint64_t hash = dct_hash_mix(dct_hash_bytes(dct_hash_bytes(t->seed, a.ptr, a.len), b.ptr, b.len));
     const uint32_t *index = dct_vocab_at(t, t->index_at);
     for (uint64_t slot = hash & t->index_mask; index[slot] != 0; slot = (slot + 1) & t->index_mask) {
         dct_str text = dct_vocab_text(t, index[slot] - 1);
@@ -301,18 +303,17 @@ static void fill_bytes(dct_tokenizer *t) {
 
 /* ---- tokens that mean something ---- */
 
+/* Files have -1 for "none", and ids of tokens that are not there: they say nothing, and the default of the kind stays, as it does
+ * elsewhere. */
 static dct_status read_id(const dct_model *model, const char *key, uint32_t n_tokens, dct_token *id, dct_err *err) {
+    const dct_meta *meta = dct_model_find_meta(model, key);
     bool found;
     uint32_t value = 0;
+    if (*id != DCT_NO_TOKEN && *id >= n_tokens) *id = DCT_NO_TOKEN; /* in a list too short for it */
+    if (meta != NULL && dct_meta_is_integer(meta->type) && meta->as.u >= n_tokens) return DCT_OK;
     dct_status status = dct_model_get_u32(model, key, &value, &found, err);
-    if (status != DCT_OK) return status;
-    if (!found) {
-        if (*id != DCT_NO_TOKEN && *id >= n_tokens) *id = DCT_NO_TOKEN; /* the default of the kind, in a list too short for it */
-        return DCT_OK;
-    }
-    if (value >= n_tokens) return dct_fail(err, DCT_BAD_FILE, "%s is %u, but there are %u tokens", key, value, n_tokens);
-    *id = value;
-    return DCT_OK;
+    if (status == DCT_OK && found) *id = value;
+    return status;
 }
 
 static dct_status read_ids(const dct_model *model, dct_tokenizer *t, dct_err *err) {
@@ -349,6 +350,7 @@ static dct_status read_switches(const dct_model *model, dct_tokenizer *t, dct_er
     if (status == DCT_OK) status = dct_model_get_bool(model, "tokenizer.ggml.add_eos_token", &s->add_eos, &found_eos, err);
     if (status == DCT_OK)
         status = dct_model_get_bool(model, "tokenizer.ggml.add_space_prefix", &s->add_space_prefix, &found, err);
+    if (status == DCT_OK) status = dct_model_get_bool(model, DCT_KEY_PREFIX_FIRST, &s->space_prefix_first, &found, err);
     if (status != DCT_OK) return status;
     if (!is_spm) s->add_space_prefix = false;
     if (s->bos == DCT_NO_TOKEN && s->add_bos) {

@@ -236,12 +236,10 @@ static dct_status read_item(table *t, uint32_t i, dct_arena *arena, dct_err *err
     if (status == DCT_OK) status = read_pool(t, field_of(t, fields, COLUMN_POOL), &t->homes[i].pool, err);
     if (status != DCT_OK) return status;
     if (!dct_is_pow2(item->align))
-        return dct_fail(err, DCT_BAD_FILE, "alignment %" PRIu64 " is not a power of two",
-                           item->align);
+        return dct_fail(err, DCT_BAD_FILE, "alignment %" PRIu64 " is not a power of two", item->align);
     upper += t->last_included;
-    if (lower >= upper || upper > UINT32_MAX)
-        return dct_fail(err, DCT_BAD_FILE, "lower %" PRIu64 " is not under upper %" PRIu64, lower,
-                           upper);
+    if (upper > UINT32_MAX) return dct_fail(err, DCT_BAD_FILE, "upper %" PRIu64 " is too large", upper);
+    if (lower >= upper) return dct_fail(err, DCT_BAD_FILE, "lower %" PRIu64 " is not under upper %" PRIu64, lower, upper);
     item->begin = (uint32_t)lower;
     item->end = (uint32_t)upper;
     dct_str gaps = field_of(t, fields, COLUMN_GAPS);

@@ -120,7 +120,8 @@ static dct_status open_fd(dct_calls_file *file, const char *path, dct_err *err) 
 static dct_status open_file(dct_calls_file *file, const char *path, const char *heading, dct_err *err) {
     dct_status status = open_fd(file, path, err);
     if (status != DCT_OK) return status;
-    if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) status = dct_fail(err, DCT_SYSTEM, "another process is writing it");
+    if (flock(file->fd, LOCK_EX | LOCK_NB) != 0)
+        status = errno == EWOULDBLOCK ? dct_fail(err, DCT_SYSTEM, "another process is writing it") : fail_errno("flock", err);
     if (status == DCT_OK) status = take_heading(file->fd, heading, err); /* before anything is cut: it may not be ours */
     if (status == DCT_OK) status = cut_torn_line(file->fd, err);
     if (status == DCT_OK) return DCT_OK;

@@ -80,19 +80,19 @@ static void open_panel(chart *c, dct_stress stress, const char *unit, double hig
 
 /* The place of a call from left to right: first its prompt, then its run and repetition. */
 typedef struct slots {
-    uint32_t column[DCT_PROTOCOL_PROMPTS]; /* of a prompt, from 0 */
+    bool present[DCT_PROTOCOL_PROMPTS];
+    uint32_t column[DCT_PROTOCOL_PROMPTS]; /* of a prompt that is present, from 0 */
     uint32_t n_columns, n_runs, n_repetitions;
 } slots;
 
 static void find_slots(const dct_protocol *p, slots *s) {
-    bool present[DCT_PROTOCOL_PROMPTS] = {false};
     *s = (slots){.n_runs = dct_protocol_runs(p)};
     for (uint32_t i = 0; i < p->n_calls; i++) {
-        present[p->calls[i].prompt] = true;
+        s->present[p->calls[i].prompt] = true;
         if (p->calls[i].repetition > s->n_repetitions) s->n_repetitions = p->calls[i].repetition;
     }
     for (uint32_t k = 0; k < DCT_PROTOCOL_PROMPTS; k++)
-        if (present[k]) s->column[k] = s->n_columns++;
+        if (s->present[k]) s->column[k] = s->n_columns++;
 }
 
 static double column_left(const slots *s, uint32_t column) { return LEFT + (double)PLOT * column / s->n_columns; }
@@ -114,9 +114,8 @@ static void name_columns(const chart *c, const slots *s) {
     uint32_t named = DCT_PROTOCOL_CATEGORIES;
     for (uint32_t k = 0; k < DCT_PROTOCOL_PROMPTS; k++) {
         uint32_t category = dct_protocol_category_of(k);
-        bool present = s->column[k] != 0 || k == 0;
         double left = column_left(s, s->column[k]);
-        if (!present || category == named) continue;
+        if (!s->present[k] || category == named) continue;
         named = category;
         dct_text_put(&c->t, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#999999\"/>", left, c->top, left,
                      c->top + PANEL + 6);

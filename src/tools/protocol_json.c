@@ -1,5 +1,6 @@
 /* tools/protocol_json: what the tables show, for programs: one JSON object, and rows of CSV. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "plan/plan_text.h"
@@ -67,6 +68,12 @@ static dct_status put_rows(const dct_protocol *p, const dct_text *t, bool json, 
     return DCT_OK;
 }
 
+/* A bound may be infinite, where a baseline never differed; JSON has no number for that. */
+static void put_bound(const dct_text *t, const char *name, double bound) {
+    if (isfinite(bound)) dct_text_put(t, ", \"%s\": %.6f", name, bound);
+    else dct_text_put(t, ", \"%s\": null", name);
+}
+
 /* Against each other system, under each condition. */
 static dct_status put_comparisons(const dct_protocol *p, const dct_text *t, dct_err *err) {
     bool first = true;
@@ -79,9 +86,11 @@ static dct_status put_comparisons(const dct_protocol *p, const dct_text *t, dct_
         dct_status status = dct_protocol_compare(p, &a, &b, &c, err);
         if (status != DCT_OK) return status;
         if (!c.known) continue;
-        dct_text_put(t, "%s\n  {\"against\": \"%s\", \"stress\": \"%s\", \"latency_ratio\": %.6f, \"cv_ratio\": %.6f, "
-                        "\"cv_ratio_low\": %.6f, \"cv_ratio_high\": %.6f}", first ? "" : ",", dct_system_name(theirs),
-                     dct_stress_name(stress), c.latency, c.cv, c.cv_interval.low, c.cv_interval.high);
+        dct_text_put(t, "%s\n  {\"against\": \"%s\", \"stress\": \"%s\", \"latency_ratio\": %.6f, \"cv_ratio\": %.6f",
+                     first ? "" : ",", dct_system_name(theirs), dct_stress_name(stress), c.latency, c.cv);
+        put_bound(t, "cv_ratio_low", c.cv_interval.low);
+        put_bound(t, "cv_ratio_high", c.cv_interval.high);
+        dct_text_put(t, "}");
         first = false;
     }
     return DCT_OK;

@@ -1,4 +1,6 @@
 /* tools/protocol_rows: what the calls of one system say: cells, and figures over them. */
+#include <string.h>
+
 #include "tools/protocol.h"
 
 enum { MAX_CELLS = DCT_PROTOCOL_RUNS * DCT_PROTOCOL_PROMPTS };
@@ -14,19 +16,23 @@ static uint32_t cell_of(const dct_call *c) { return (c->key.run - 1) * DCT_PROTO
 /* Latencies by cell: a counting sort. Cells without calls are left out. */
 typedef struct cells {
     dct_sample *cell;
+    uint32_t *number;    /* of each */
     uint32_t n, n_calls;
 } cells;
 
 static dct_status gather(const dct_protocol *p, const dct_row_key *key, dct_arena *work, cells *out, dct_err *err) {
     uint32_t *counts = dct_arena_array(work, MAX_CELLS, sizeof *counts), *at = dct_arena_array(work, MAX_CELLS, sizeof *at);
-    *out = (cells){.cell = dct_arena_array(work, MAX_CELLS, sizeof *out->cell)};
+    *out = (cells){.cell = dct_arena_array(work, MAX_CELLS, sizeof *out->cell),
+                   .number = dct_arena_array(work, MAX_CELLS, sizeof *out->number)};
     double *x = dct_arena_array(work, p->n_calls, sizeof *x);
-    if (counts == NULL || at == NULL || out->cell == NULL || x == NULL) return dct_fail_memory(err, work, "the figures");
+    if (counts == NULL || at == NULL || out->cell == NULL || out->number == NULL || x == NULL)
+        return dct_fail_memory(err, work, "the figures");
     for (uint32_t i = 0; i < p->n_calls; i++)
         if (is_of(&p->calls[i], key)) counts[cell_of(&p->calls[i])]++;
     for (uint32_t c = 0; c < MAX_CELLS; c++) {
         if (counts[c] == 0) continue;
         at[c] = out->n_calls;
+        out->number[out->n] = c;
         out->cell[out->n++] = (dct_sample){x + out->n_calls, counts[c]};
         out->n_calls += counts[c];
     }
@@ -75,6 +81,10 @@ static double mean_of_means(const cells *all) {
     return sum / all->n;
 }
 
+static bool same_cells(const cells *a, const cells *b) {
+    return a->n == b->n && memcmp(a->number, b->number, a->n * sizeof *a->number) == 0;
+}
+
 dct_status dct_protocol_compare(const dct_protocol *p, const dct_row_key *ours, const dct_row_key *theirs, dct_comparison *out,
                                 dct_err *err) {
     dct_arena work;
@@ -84,7 +94,7 @@ dct_status dct_protocol_compare(const dct_protocol *p, const dct_row_key *ours, 
     dct_status status = gather(p, ours, &work, &a, err);
     if (status == DCT_OK) status = gather(p, theirs, &work, &b, err);
     double cv_b = status == DCT_OK ? dct_stats_mean_cv(b.cell, b.n) : 0;
-    if (cv_b > 0 && a.n == b.n) {
+    if (cv_b > 0 && same_cells(&a, &b)) {
         out->known = true;
         out->latency = mean_of_means(&a) / mean_of_means(&b);
         out->cv = dct_stats_mean_cv(a.cell, a.n) / cv_b;

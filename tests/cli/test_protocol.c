@@ -346,6 +346,11 @@ static void charts_show_every_call(void **state) {
     assert_int_equal(count_of(file, "<polyline "), 2 * 2);
     assert_int_equal(count_of(file, ">M_max "), 2);
     assert_int_equal(count_of(file, "stress: cpu"), 1);
+    remove_directory("charts");
+    run_well("protocol '" MODEL "' -n 4 -c 512 -t 1 -r 1 --systems planned --categories P3 --output '" WORK "charts'");
+    read_file(WORK "charts/latency.svg", file);
+    assert_int_equal(count_of(file, ">P3 "), 1);
+    assert_int_equal(count_of(file, ">P1 "), 0);
 }
 
 /* ---- llama.cpp ---- */

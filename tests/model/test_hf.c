@@ -214,6 +214,29 @@ static void norms_of_gemma(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* What Gemma 3's class has by default stands in no configuration; and what is not Gemma 3 is refused. */
+static void defaults_of_gemma3(void **state) {
+    (void)state;
+    static const char left_out[] = "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-5,";
+    const char *gemma = changed(changed(changed(CONFIG_WITH_MLX, "llama", "gemma3_text"), "silu", "gelu_pytorch_tanh"), left_out, "");
+    char base[4096];
+    snprintf(base, sizeof base, "%s", gemma);
+    write_text("config.json", base);
+    dct_model m;
+    dct_arena arena;
+    dct_err err;
+    dct_hparams hp;
+    if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("%s", err.message);
+    assert_int_equal(dct_hparams_read(&m, &hp, &err), DCT_OK);
+    assert_true(hp.n_head[0] == 8 && hp.n_head_kv[0] == 4 && hp.head_dim_k == 256 && hp.n_ctx_train == 131072);
+    dct_model_close(&m);
+    dct_arena_deinit(&arena);
+    write_text("config.json", changed(base, "\"hidden_size\"", "\"use_bidirectional_attention\":true,\"hidden_size\""));
+    refused("a model of embeddings");
+    write_text("config.json", changed(base, "\"hidden_size\"", "\"layer_types\":[\"full_attention\"],\"hidden_size\""));
+    refused("'layer_types': layer 0 is not of the kind");
+}
+
 /* ---- what is refused ---- */
 
 static void wrong_configurations(void **state) {
@@ -256,7 +279,8 @@ static void wrong_tokenizers(void **state) {
         {"\"BPE\"", "\"Unigram\"", "type 'Unigram'"}, {"\"a\":0", "\"a\":1", "two tokens have the id 1"}, {"\"a\":0", "\"a\":\"0\"", "the id of a token"}, {"\"a\":0", "\"a\":99", "the id of a token"},
         {"\"a b\"", "\"ab\"", "a merge is not two tokens"}, {"[\"a\",\"b\"]", "[\"a\"]", "a merge is not two tokens"}, {"[\"a\",\"b\"]", "[\"a\",\"b\",\"c\"]", "a merge is not two tokens"},
         {"\"type\":\"ByteLevel\"", "\"type\":\"Whitespace\"", "pre-tokenizer 'Whitespace'"}, {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}", "normalizer 'Lowercase'"},
-        {"\"id\":6", "\"id\":8", "an added token has no id below 8"}, {"\"merges\":", "\"x\":", "'merges' is not an array"}, {"\"vocab\":", "\"x\":", "'vocab' is not an object"},
+        {"\"id\":6", "\"x\":6", "an added token has no id or no content"}, {"\"id\":6", "\"id\":8", "'eos_token' is not a token"},
+        {"\"BPE\"", "\"BPE\",\"ignore_merges\":true", "'ignore_merges' with this pre-tokenizer is not supported"}, {"\"merges\":", "\"x\":", "'merges' is not an array"}, {"\"vocab\":", "\"x\":", "'vocab' is not an object"},
         {"{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
          "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"}},{\"type\":\"ByteLevel\",\"use_regex\":false}]}", "is not one we know: x+"},
     };
@@ -271,6 +295,14 @@ static void wrong_tokenizers(void **state) {
     write_text("tokenizer.json", tokenizer);
     write_text("tokenizer_config.json", "{\"eos_token\":\"nowhere\"}");
     refused("'eos_token' is not a token");
+    write_text("tokenizer_config.json", "{\"add_bos_token\":\"true\"}");
+    refused("tokenizer_config.json: 'add_bos_token' is not true or false");
+    const char *bytes = changed(tokenizer, "\"BPE\"", "\"BPE\",\"byte_fallback\":true");
+    write_text("tokenizer.json", bytes); /* a cut of byte-level tokens beside tokens for bytes */
+    refused("'ByteLevel' beside tokens for bytes is not supported");
+    bytes = changed(bytes, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}", "null");
+    write_text("tokenizer.json", changed(bytes, "\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"}]}"));
+    refused("'NFKC' beside tokens for bytes is not supported");
 }
 
 static void wrong_headers(void **state) {
@@ -367,7 +399,8 @@ static void parts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(good_directory, set_up, tear_down),       cmocka_unit_test_setup_teardown(norms_of_gemma, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(good_directory, set_up, tear_down),       cmocka_unit_test_setup_teardown(defaults_of_gemma3, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(norms_of_gemma, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_configurations, set_up, tear_down), cmocka_unit_test_setup_teardown(wrong_tokenizers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_headers, set_up, tear_down),        cmocka_unit_test_setup_teardown(cut_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts, set_up, tear_down),

@@ -42,6 +42,10 @@ static const char mistral_tekken[] = "{{- \"[AVAILABLE_TOOLS][\" }}{{- \"[INST]\
 static const char gemma[] = "{{ bos_token }}{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}";
 static const char phi3[] = "{{'<|user|>\\n' + message['content'] + '<|end|>\\n'}}{{ '<|assistant|>\\n' }}";
 
+static const char qwen3[] = "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}{{- '<|im_start|>' + message.role + '\\n' + content }}";
+static const dct_chat_message thoughts[] = {{"user", "A"}, {"assistant", "<think>\nx</think> y\n</think>\n\nB"}, {"user", "C</think>D"}};
+static const dct_chat_message last_thought[] = {{"user", "A"}, {"assistant", "<think>x</think>B"}};
+
 typedef struct render_case {
     const char *jinja;
     dct_chat_family family;
@@ -61,6 +65,10 @@ static const render_case cases[] = {
     {plain_chatml, DCT_CHAT_CHATML, turns, 4,
      "<|im_start|>system\n«S»<|im_end|>\n<|im_start|>user\n«A»<|im_end|>\n<|im_start|>assistant\n« B »<|im_end|>\n"
      "<|im_start|>user\n«C»<|im_end|>\n<|im_start|>assistant\n"},
+    {qwen3, DCT_CHAT_CHATML, thoughts, 3,
+     "<|im_start|>user\n«A»<|im_end|>\n<|im_start|>assistant\n«B»<|im_end|>\n<|im_start|>user\n«C</think>D»<|im_end|>\n<|im_start|>assistant\n"},
+    {qwen3, DCT_CHAT_CHATML, last_thought, 2,
+     "<|im_start|>user\n«A»<|im_end|>\n<|im_start|>assistant\n«<think>x</think>B»<|im_end|>\n<|im_start|>assistant\n"},
     {plain_chatml, DCT_CHAT_CHATML, one, 1, "<|im_start|>user\n« Hi »<|im_end|>\n<|im_start|>assistant\n"},
     {llama3, DCT_CHAT_LLAMA3, turns, 4,
      "<|start_header_id|>system<|end_header_id|>\n\n«S»<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n«A»<|eot_id|>"

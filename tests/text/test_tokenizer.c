@@ -242,6 +242,20 @@ static void test_spm(void **state) {
     check(&v, "a", true, true, IDS(1, a));
     assert_int_equal(dct_tokenizer_piece_first(v.t, space_a, false, piece), 2);
     test_vocab_free(&v);
+
+    made_write(&m, &b, true, NULL); /* as directories of newer Llamas have it */
+    gguf_build_bool(&b, "tokenizer.space_prefix_first", true);
+    v = made_open_good(&b);
+    check(&v, "a<s>a", false, true, IDS(space_a, 1, a));
+    check(&v, "<s>a", false, true, IDS(1, a));
+    test_vocab_free(&v);
+
+    dct_token run = made_token(&m, "▁▁", 4, 0); /* as directories of Gemma have it */
+    made_write(&m, &b, true, NULL);
+    v = made_open_good(&b);
+    assert_int_equal(dct_tokenizer_piece(v.t, run, false, piece, sizeof piece), 2);
+    assert_memory_equal(piece, "  ", 2);
+    test_vocab_free(&v);
 }
 
 /* Phi-3's special tokens swallow the white space that follows. */
@@ -400,7 +414,7 @@ static void test_round_trip(void **state) {
 
 typedef enum damage {
     GOOD, NO_MODEL, OTHER_MODEL, OTHER_PRE, NO_TOKENS, EMPTY_TOKENS, TOKENS_NOT_STRINGS, TYPES_U8, TYPES_SHORT, SCORES_I32, SCORES_SHORT,
-    SCORE_NAN, NO_MERGES, MERGE_UNKNOWN, MERGE_MAKES_UNKNOWN, MERGE_ONE_PART, SAME_TEXT, BAD_BYTE, BOS_BEYOND, PAD_BEYOND, EOS_NEGATIVE,
+    SCORE_NAN, NO_MERGES, MERGE_UNKNOWN, MERGE_MAKES_UNKNOWN, MERGE_ONE_PART, SAME_TEXT, BAD_BYTE,
     BOS_STRING, ADD_BOS_WITHOUT, ADD_EOS_WITHOUT, ADD_BOS_NOT_BOOL, N_DAMAGES
 } damage;
 
@@ -409,8 +423,7 @@ static const char *const damage_says[N_DAMAGES] = {
     [EMPTY_TOKENS] = "0 tokens", [TOKENS_NOT_STRINGS] = "strings", [TYPES_U8] = "tokenizer.ggml.token_type", [TYPES_SHORT] = "token_type has 1",
     [SCORES_I32] = "tokenizer.ggml.scores", [SCORES_SHORT] = "scores has 1", [SCORE_NAN] = "not a number", [NO_MERGES] = "tokenizer.ggml.merges",
     [MERGE_UNKNOWN] = "entry 0 names", [MERGE_MAKES_UNKNOWN] = "entry 0 makes", [MERGE_ONE_PART] = "not two tokens", [SAME_TEXT] = "same text",
-    [BAD_BYTE] = "<0xHH>", [BOS_BEYOND] = "bos_token_id is", [PAD_BEYOND] = "padding_token_id is", [EOS_NEGATIVE] = "eos_token_id",
-    [BOS_STRING] = "bos_token_id", [ADD_BOS_WITHOUT] = "add_bos_token", [ADD_EOS_WITHOUT] = "add_eos_token", [ADD_BOS_NOT_BOOL] = "add_bos_token",
+    [BAD_BYTE] = "<0xHH>", [BOS_STRING] = "bos_token_id", [ADD_BOS_WITHOUT] = "add_bos_token", [ADD_EOS_WITHOUT] = "add_eos_token", [ADD_BOS_NOT_BOOL] = "add_bos_token",
 };
 
 static bool is_spm_damage(damage d) { return d == SCORES_I32 || d == SCORES_SHORT || d == SCORE_NAN || d == BAD_BYTE; }
@@ -437,9 +450,6 @@ static void write_damaged(gguf_build *b, damage d) {
     if (d == SCORES_I32) gguf_build_array_i32(b, "tokenizer.ggml.scores", m.types, m.n_tokens);
     else if (is_spm) gguf_build_array_f32(b, "tokenizer.ggml.scores", m.scores, d == SCORES_SHORT ? 1 : m.n_tokens);
     if (d != NO_MERGES && !is_spm) gguf_build_array_str(b, "tokenizer.ggml.merges", m.merges, m.n_merges);
-    if (d == BOS_BEYOND) gguf_build_u32(b, "tokenizer.ggml.bos_token_id", m.n_tokens);
-    if (d == PAD_BEYOND) gguf_build_u32(b, "tokenizer.ggml.padding_token_id", UINT32_MAX);
-    if (d == EOS_NEGATIVE) gguf_build_i32(b, "tokenizer.ggml.eos_token_id", -1);
     if (d == BOS_STRING) gguf_build_str(b, "tokenizer.ggml.bos_token_id", "1");
     if (d == ADD_BOS_WITHOUT) gguf_build_bool(b, "tokenizer.ggml.add_bos_token", true);
     if (d == ADD_EOS_WITHOUT) gguf_build_bool(b, "tokenizer.ggml.add_eos_token", true);
@@ -461,6 +471,22 @@ static void test_hostile(void **state) {
         }
         if (status != DCT_BAD_FILE || strstr(err.message, damage_says[d]) == NULL) fail_msg("damage %d: %d '%s'", d, status, err.message);
     }
+}
+
+/* Ids of no token are in files that people have: the kind's default stays, and what has none is not there. */
+static void test_ids_beyond_the_list(void **state) {
+    (void)state;
+    made_vocab m;
+    gguf_build b;
+    made_spm(&m);
+    made_write(&m, &b, true, NULL);
+    gguf_build_u32(&b, "tokenizer.ggml.bos_token_id", m.n_tokens);
+    gguf_build_i32(&b, "tokenizer.ggml.eos_token_id", -1);
+    gguf_build_u32(&b, "tokenizer.ggml.padding_token_id", UINT32_MAX);
+    test_vocab v = made_open_good(&b);
+    const dct_special *s = dct_tokenizer_special(v.t);
+    assert_true(s->bos == 1 && s->eos == 2 && s->unk == 0 && s->pad == DCT_NO_TOKEN);
+    test_vocab_free(&v);
 }
 
 /* A vocabulary that cannot write a byte: the unknown token when there is one, else an error, never silence. */
@@ -540,7 +566,8 @@ int main(void) {
         cmocka_unit_test(test_special_tokens), cmocka_unit_test(test_parts),        cmocka_unit_test(test_bos_eos),
         cmocka_unit_test(test_cap),            cmocka_unit_test(test_ignore_merges), cmocka_unit_test(test_merges_and_control),
         cmocka_unit_test(test_spm),            cmocka_unit_test(test_phi3),         cmocka_unit_test(test_merge_order),
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_hostile),      cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_ids_beyond_the_list),
+        cmocka_unit_test(test_hostile),      cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_token_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
