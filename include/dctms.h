@@ -179,8 +179,8 @@ typedef struct dctms_group dctms_group;
 
 typedef enum dctms_group_mode {
     DCTMS_CONCURRENT, /* any of the sessions may run at any time */
-    DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to open, tokenize or evaluate while another evaluates is
-                         DCTMS_USAGE, and changes nothing */
+    DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to open, tokenize or evaluate while another does any of
+                         these is DCTMS_USAGE, and changes nothing */
 } dctms_group_mode;
 
 /* One reservation and one M_max for sessions of several plans in one process. Packed weights of one file that are the same are

@@ -149,8 +149,10 @@ static int give_name(const dct_out *out) {
 dct_status dct_out_open(dct_out *out, const char *path, dct_err *err) {
     struct stat st;
     bool exists = stat(path, &st) == 0;
+    int why = errno;
     if (!exists && lstat(path, &st) == 0)
-        return dct_fail(err, DCT_SYSTEM, "cannot write %s: the file that this link names is not found", dct_show_path(path).text);
+        return dct_fail(err, DCT_SYSTEM, "cannot write %s: the file that this link names: %s", dct_show_path(path).text,
+                        strerror(why));
     char *resolved = exists ? realpath(path, out->final_path) : NULL;
     int n = resolved != NULL ? (int)strlen(resolved) : snprintf(out->final_path, sizeof out->final_path, "%s", path);
     int m = snprintf(out->temp_path, sizeof out->temp_path, "%.4000s.part%ld", out->final_path, (long)getpid());

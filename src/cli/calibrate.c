@@ -41,7 +41,7 @@ int cli_calibrate(const cli_options *o) {
     if (o->n_args != 0) return cli_usage("usage: dctms calibrate [-t W] [-o FILE]");
     const char *path = o->output;
     int code = path != NULL ? 0 : default_path(&path);
-    if (code == 0) code = cli_check_outputs(&(cli_paths){{NULL}, {path}});
+    if (code == 0) code = cli_check_outputs(&(cli_paths){.out = {path}});
     if (code != 0) return code;
     dct_err err;
     cli_sink sink = {0};

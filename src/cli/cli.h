@@ -208,6 +208,7 @@ void cli_drop_newline(const char *text, size_t *n);
 enum { CLI_MAX_PATHS = 4 };
 typedef struct cli_paths {
     const char *in[CLI_MAX_PATHS + 1], *out[CLI_MAX_PATHS + 1];
+    bool into_directories; /* an output that is a directory is one to write files into */
 } cli_paths;
 void cli_add_path(const char **list, const char *path);
 int cli_check_outputs(const cli_paths *paths);

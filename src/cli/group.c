@@ -72,6 +72,8 @@ static dctms_status fit_all(const cli_options *o, dctms_plan_params params, dctm
         if (chunk == 1) return DCTMS_OK;
         params.ubatch = 1;
         while (params.ubatch * 2 < chunk) params.ubatch *= 2;
+        for (uint32_t i = 0; i < params.n_ctx_steps; i++)
+            if (params.ctx_steps[i].ubatch > params.ubatch) params.ctx_steps[i].ubatch = params.ubatch;
     }
 }
 

@@ -251,7 +251,10 @@ static int next_key(editor *e) {
     if (c != 27) return c;
     c = next_byte(e);
     if (c == '\n' || c == '\r') return KEY_NEWLINE;
-    if (c == 'O') return named_key(next_byte(e), 0);
+    if (c == 'O') {
+        c = next_byte(e);
+        return c == KEY_END || c == KEY_INTERRUPT ? c : named_key(c, 0);
+    }
     if (c != '[') return c;
     while ((c = next_byte(e)) >= 0x20 && c < 0x40) {
         counts = counts && c >= '0' && c <= '9' && number < 1000;

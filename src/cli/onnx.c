@@ -4,7 +4,7 @@
 
 int cli_plan_onnx(const cli_options *o, const char *path) {
     if (!cli_check_form(o, CLI_PLAN_ONNX)) return DCT_USAGE;
-    cli_paths paths = {{path}, {NULL}};
+    cli_paths paths = {.in = {path}};
     cli_add_path(paths.out, o->svg);
     int code = cli_check_outputs(&paths);
     if (code != 0) return code;

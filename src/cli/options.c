@@ -338,7 +338,7 @@ static dct_status refuse_flag(const char *flag, const char *verb) {
 
 static bool takes_value(opt_kind kind) { return kind != O_FLAG && kind != O_ON && kind != O_OFF; }
 
-/* A flag that takes no value, as a variable of the environment: the words that llama.cpp knows. */
+/* A flag that takes no value, as a variable of the environment. */
 static bool parse_switch(const char *value, bool *is_on) {
     static const char *const words[2][4] = {{"0", "false", "off", "disabled"}, {"1", "true", "on", "enabled"}};
     for (int on = 0; on < 2; on++) {

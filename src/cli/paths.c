@@ -73,14 +73,13 @@ static int check_against(const char *in_path, const char *out_path, const place 
     return cli_usage("%.400s would be written over %.400s, which is read", out_path, in_path);
 }
 
-/* Whether each could be begun, which leaves nothing behind. Devices and pipes would notice, and are not asked; in a directory
- * files are written (synth). */
+/* Whether each could be begun, which leaves nothing behind. Devices and pipes would notice, and are not asked. */
 static int try_outputs(const cli_paths *paths) {
     dct_out out;
     dct_err err;
     for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
         place at;
-        if (find_place(paths->out[i], false, &at) && (at.is_shared || at.is_directory)) continue;
+        if (find_place(paths->out[i], false, &at) && (at.is_shared || (at.is_directory && paths->into_directories))) continue;
         if (dct_out_open(&out, paths->out[i], &err) != DCT_OK) return cli_fail_err(&err);
         dct_out_discard(&out);
     }

@@ -43,7 +43,7 @@ static int write_files(const dctms_plan *plan, dctms_plan_format drawn, const cl
 
 /* The input is read while the output is written. */
 static int check_outputs(const cli_options *o) {
-    cli_paths paths = {{cli_model_path(o)}, {NULL}};
+    cli_paths paths = {.in = {cli_model_path(o)}};
     cli_add_path(paths.in, o->cost_profile);
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);

@@ -334,7 +334,7 @@ static int run_sealed(scorer *s, const cli_options *o, const cli_modes *modes, u
 
 int cli_score(const cli_options *o) {
     if ((o->prompt_file == NULL) == (o->ids_file == NULL)) return cli_usage("score needs a text: -f FILE, or --ids-file FILE");
-    cli_paths paths = {{cli_model_path(o)}, {o->save_logits}};
+    cli_paths paths = {.in = {cli_model_path(o)}, .out = {o->save_logits}};
     cli_add_path(paths.in, o->prompt_file);
     cli_add_path(paths.in, o->ids_file);
     cli_add_path(paths.in, o->kl_base);

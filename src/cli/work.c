@@ -46,7 +46,7 @@ int cli_pack(const cli_options *o) {
             return cli_usage("--capacity: '%s' is not a value for it", text);
     }
     const char *path = o->problem != NULL ? o->problem : o->args[0];
-    cli_paths paths = {{path}, {NULL}};
+    cli_paths paths = {.in = {path}};
     cli_add_path(paths.out, o->output);
     cli_add_path(paths.out, o->svg);
     int code = cli_check_outputs(&paths);
@@ -79,7 +79,7 @@ int cli_pack(const cli_options *o) {
 int cli_synth(const cli_options *o) {
     if (o->n_args != 1 || o->output == NULL)
         return cli_usage("usage: dctms synth NAME --type T -o F   (NAME: %s)", dct_synth_names());
-    int code = cli_check_outputs(&(cli_paths){{NULL}, {o->output}});
+    int code = cli_check_outputs(&(cli_paths){.out = {o->output}, .into_directories = true});
     if (code != 0) return code;
     dct_synth_params params = {.name = o->args[0],
                                .type = o->type != NULL ? o->type : "Q4_0",

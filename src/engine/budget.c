@@ -1,7 +1,7 @@
 /* engine/budget: the longest context that a budget has room for, and what is said when there is none.
  *
- * With one chunk a longer context takes more, but for one place: where the arena becomes as large as what loading needs, loading
- * is done in the arena and has no bytes of its own any more. So for each chunk there are two stretches at most, and in each of
+ * With one chunk a longer context takes more, but for one place: where the caches or the arena become as large as what loading
+ * needs, loading is done there and has no bytes of its own any more. So for each chunk there are two stretches, and in each of
  * them halving finds the longest context that fits.
  */
 #include "engine/engine.h"

@@ -335,16 +335,13 @@ static dct_status check_outside(const dctms_session *s, dct_err *err) {
                     (double)outside / 1048576, (double)allowed / 1048576);
 }
 
-/* From what is read to what is computed: all of it passes over the bytes of an exclusive group's intermediates. */
+/* From what is read to what is computed. */
 static dct_status make_ready(dctms_session *s, opening *o, dct_err *err) {
-    dct_status status = dct_group_take_turn(s->group, err);
-    if (status != DCT_OK) return status;
-    status = load(s, o, err);
+    dct_status status = load(s, o, err);
     if (status == DCT_OK) status = start_executor(s, o, err);
     if (status == DCT_OK) o->blamed = o->model->model.path; /* whose weights may be damaged */
     if (status == DCT_OK) status = rehearse(s, err);
     if (status == DCT_OK) o->blamed = s->handle->path;
-    dct_group_end_turn(s->group);
     return status;
 }
 
@@ -428,6 +425,15 @@ fail_keep:
     return status;
 }
 
+/* Opening passes over the bytes of an exclusive group's intermediates: who is refused has not begun, and may try again. */
+static dct_status open_in_turn(opening *o, dctms_group *group, uint32_t member, dctms_session **out, dct_err *err) {
+    dct_status status = dct_group_take_turn(group, err);
+    if (status != DCT_OK) return status;
+    status = open_session(o, group, member, out, err);
+    dct_group_end_turn(group);
+    return status;
+}
+
 dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, const dctms_session_params *params,
                                 dctms_session **session, dctms_error *err) {
     dct_err why = {0};
@@ -450,7 +456,7 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     dctms_group *group = plan->group;
     if (group == NULL) status = dct_group_of_one(plan, &group, &why);
     else atomic_fetch_add(&group->owners, 1);
-    if (status == DCT_OK) status = open_session(&o, group, plan->member, session, &why);
+    if (status == DCT_OK) status = open_in_turn(&o, group, plan->member, session, &why);
     dctms_group_free(group);
     dct_arena_deinit(&o.late);
     dct_arena_deinit(&o.work);

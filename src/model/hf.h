@@ -6,7 +6,7 @@
  *
  * hf.c opens and reads the files; what they say becomes metadata and tensors under GGUF's names, so that nothing above model/
  * knows the difference. Two keys more than GGUF has say that rotated pairs lie half a head apart ("{arch}.rope.half_split"), and
- * that SPM's space goes before the begin of a text only, not before what follows a special token.
+ * that SPM's space goes before the begin of a text only, not before what follows a special token that stands in it.
  */
 #ifndef DCT_MODEL_HF_H
 #define DCT_MODEL_HF_H

@@ -332,7 +332,7 @@ static void no_output_destroys_an_input(void **state) {
     assert_int_equal(symlink(WORK "new", WORK "symbolic"), 0);
     c = start("plan $M -c 64 -n 4 -o $Wsymbolic");
     expect_code(&c, "an output that is a link to nothing", 5);
-    assert_non_null(strstr(c.text[1], "the file that this link names is not found"));
+    assert_non_null(strstr(c.text[1], "the file that this link names: No such file or directory"));
     drop(&c);
     struct stat link_itself;
     assert_true(lstat(WORK "symbolic", &link_itself) == 0 && S_ISLNK(link_itself.st_mode) && access(WORK "new", F_OK) != 0);
@@ -447,6 +447,16 @@ static void synth_writes_into_a_directory(void **state) {
     assert_int_equal(rmdir(WORK "directory"), 0);
 }
 
+/* Chunks that context steps name become smaller too: the search ends. */
+static void a_family_group_keeps_to_a_budget(void **state) {
+    (void)state;
+    const char *line = "plan $M $M --exclusive --ctx-steps 128:64,1024:512 -n 16 -t 1 --memory-budget 1M";
+    child c = start(line);
+    expect_code(&c, line, 3);
+    if (strstr(c.text[1], "needs at least ") == NULL) fail_msg("%s", c.text[1]);
+    drop(&c);
+}
+
 /* A budget for a group: the chunk that fits is found, and the least that is named is enough. */
 static void a_group_keeps_to_a_budget(void **state) {
     (void)state;
@@ -478,6 +488,7 @@ int main(void) {
         cmocka_unit_test(a_plan_adds_up),
         cmocka_unit_test(synth_writes_into_a_directory),
         cmocka_unit_test(a_group_keeps_to_a_budget),
+        cmocka_unit_test(a_family_group_keeps_to_a_budget),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }
