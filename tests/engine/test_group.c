@@ -325,6 +325,8 @@ static void who_is_refused_writes_nothing(void **state) {
     dctms_error err;
     assert_int_equal(dctms_tokenize(dctms_session_tokenizer(s), prompts[0], n, false, false, ids, 64, &n_ids, &err), DCTMS_OK);
     assert_int_equal(dctms_session_chat(s, &message, 1, &err), DCTMS_OK); /* and the turn was given back */
+    if (dctms_session_open(model, dctms_group_member(group, 1), NULL, &second, &err) != DCTMS_OK) fail_msg("%s", err.message);
+    dctms_session_free(second);
     dctms_model_free(model);
     dctms_session_free(s);
     dctms_group_free(group);
