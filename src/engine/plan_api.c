@@ -300,26 +300,18 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     return status == DCT_OK ? verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err) : status;
 }
 
-static uint64_t bytes_of_item(const dct_plan *plan, const dct_extra_item *like) {
-    for (uint32_t i = 0; i < plan->n_items; i++) {
-        const dct_item *item = &plan->items[i];
-        if (item->region == like->region && item->outside == like->outside && strcmp(item->name, like->name) == 0)
-            return item->bytes;
-    }
-    return 0;
-}
-
 /* What a session of this model takes beside its graphs. A plan of another version, or one that was tampered with, may have it
  * smaller than that, which the plan itself does not show. */
 static dct_status check_items(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_defect *defect, dct_err *err) {
     dct_items need;
     dct_status status = dct_items_measure(m, &plan->bounds, plan->n_smaller + 1, work, &need, err);
     for (uint32_t i = 0; status == DCT_OK && i < need.n; i++) {
-        uint64_t bytes = bytes_of_item(plan, &need.item[i]);
-        if (bytes >= need.item[i].bytes) continue;
+        const dct_extra_item *wanted = &need.item[i];
+        const dct_item *item = dct_plan_item(plan, wanted->region, wanted->name, wanted->outside);
+        if (item != NULL && item->bytes >= wanted->bytes) continue;
         *defect = DCT_DEFECT_ITEMS_WRONG;
-        status = dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", need.item[i].name,
-                          (unsigned long long)bytes, (unsigned long long)need.item[i].bytes);
+        status = dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", wanted->name,
+                          (unsigned long long)(item != NULL ? item->bytes : 0), (unsigned long long)wanted->bytes);
     }
     return status;
 }

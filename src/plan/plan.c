@@ -21,16 +21,18 @@ const char *dct_region_name(dct_region region) {
 const dct_region dct_region_order[DCT_REGION_COUNT] = {DCT_REGION_WEIGHTS, DCT_REGION_KV, DCT_REGION_ARENA,
                                                        DCT_REGION_PERSISTENT, DCT_REGION_RUNTIME};
 
-bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes) {
-    for (uint32_t i = 0; i < plan->n_items; i++) {
-        const dct_item *item = &plan->items[i];
-        if (item->region != region || item->outside || strcmp(item->name, name) != 0) continue;
-        *offset = item->offset;
-        *bytes = item->bytes;
-        return true;
+const dct_item *dct_plan_item(const dct_plan *plan, dct_region region, const char *name, bool outside) {
+    for (const dct_item *item = plan->items; item < plan->items + plan->n_items; item++) {
+        if (item->region == region && item->outside == outside && strcmp(item->name, name) == 0) return item;
     }
-    *offset = *bytes = 0;
-    return false;
+    return NULL;
+}
+
+bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes) {
+    const dct_item *item = dct_plan_item(plan, region, name, false);
+    *offset = item != NULL ? item->offset : 0;
+    *bytes = item != NULL ? item->bytes : 0;
+    return item != NULL;
 }
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
@@ -102,11 +104,8 @@ const char *dct_backing_name(dct_backing backing) {
 }
 
 uint64_t dct_plan_kernel_bytes(const dct_plan *plan) {
-    for (uint32_t i = 0; i < plan->n_items; i++) {
-        const dct_item *item = &plan->items[i];
-        if (item->outside && item->region == DCT_REGION_RUNTIME && strcmp(item->name, DCT_ITEM_KERNEL) == 0) return item->bytes;
-    }
-    return 0;
+    const dct_item *item = dct_plan_item(plan, DCT_REGION_RUNTIME, DCT_ITEM_KERNEL, true);
+    return item != NULL ? item->bytes : 0;
 }
 
 bool dct_plan_staging(const dct_plan *plan, uint64_t bytes, dct_place *place) {

@@ -163,9 +163,11 @@ static inline const dct_plan *dct_plan_member(const dct_plan *plan, uint32_t i) 
     return i < plan->n_smaller ? &plan->smaller[i] : plan;
 }
 
-/* The item of that name in that region and inside the reservation, from the region's begin: 0 bytes and false when there is none.
- * Names of weights come from files, so the region is part of what is asked; the verifier sees to it that a region has no name
- * twice. */
+/* The item of that name in that region, inside the reservation or outside of it; NULL when there is none. Names of weights come
+ * from files, so the region is part of what is asked; the verifier sees to it that a region has no name twice. Items are few: a
+ * layer of weights is one. */
+const dct_item *dct_plan_item(const dct_plan *plan, dct_region region, const char *name, bool outside);
+/* Where an item inside the reservation lies, from the region's begin: 0 bytes and false when there is none. */
 bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);

@@ -89,12 +89,9 @@ static void compare_envelopes(comparison *c, const dct_plan *a, const dct_plan *
     }
 }
 
-/* The item of b that an item of a is, or NULL. Items are few: a layer of weights is one. */
+/* The item of b that an item of a is, or NULL. */
 static const dct_item *same_item(const dct_plan *b, const dct_item *item) {
-    for (const dct_item *i = b->items; i < b->items + b->n_items; i++) {
-        if (i->region == item->region && i->outside == item->outside && strcmp(i->name, item->name) == 0) return i;
-    }
-    return NULL;
+    return dct_plan_item(b, item->region, item->name, item->outside);
 }
 
 static void compare_items(comparison *c, const dct_plan *a, const dct_plan *b) {
