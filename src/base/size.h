@@ -35,6 +35,13 @@ static inline bool dct_align_u64(uint64_t a, uint64_t align, uint64_t *out) {
 static inline uint64_t dct_round_up(uint64_t a, uint64_t align) { return (a + align - 1) & ~(align - 1); }
 static inline uint64_t dct_div_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
+/* The largest power of two under n; n is 2 or more. */
+static inline uint32_t dct_pow2_under(uint32_t n) {
+    uint32_t power = 1;
+    while (power < n - power) power *= 2;
+    return power;
+}
+
 static inline bool dct_is_pow2(uint64_t a) { return a != 0 && (a & (a - 1)) == 0; }
 
 #endif

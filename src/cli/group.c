@@ -1,6 +1,7 @@
 /* Several models in one process: `plan A B ...` says what they cost together, `run A B ... -p TEXT` has each answer in turn. */
 #include <string.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 
 static int check_flags(const cli_options *o) {
@@ -70,8 +71,7 @@ static dctms_status fit_all(const cli_options *o, dctms_plan_params params, dctm
         dctms_group_free(*group);
         *group = NULL;
         if (chunk == 1) return DCTMS_OK;
-        params.ubatch = 1;
-        while (params.ubatch * 2 < chunk) params.ubatch *= 2;
+        params.ubatch = dct_pow2_under(chunk);
         for (uint32_t i = 0; i < params.n_ctx_steps; i++)
             if (params.ctx_steps[i].ubatch > params.ubatch) params.ctx_steps[i].ubatch = params.ubatch;
     }

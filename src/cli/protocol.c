@@ -65,11 +65,16 @@ static bool take_system(protocol_request *r, const char *name) {
     return true;
 }
 
+static bool has_stress(const protocol_request *r, dct_stress stress) {
+    for (uint32_t i = 0; i < r->n_stresses; i++)
+        if (r->stresses[i] == stress) return true;
+    return false;
+}
+
 static bool take_stress(protocol_request *r, const char *name) {
     dct_stress stress;
     if (!dct_stress_of_name(name, &stress)) return false;
-    for (uint32_t i = 0; i < r->n_stresses; i++)
-        if (r->stresses[i] == stress) return false;
+    if (has_stress(r, stress)) return false;
     r->stresses[r->n_stresses++] = stress;
     return true;
 }
@@ -114,8 +119,7 @@ static bool check_peer(const protocol_request *r) {
 }
 
 static bool check_stress_memory(const protocol_request *r) {
-    bool wanted = r->options->stress_memory == 0;
-    for (uint32_t i = 0; i < r->n_stresses; i++) wanted = wanted || r->stresses[i] == DCT_STRESS_MEMORY;
+    bool wanted = r->options->stress_memory == 0 || has_stress(r, DCT_STRESS_MEMORY);
     if (!wanted) cli_usage("--stress-memory says something about --stress memory, which is not given");
     return wanted;
 }
@@ -417,9 +421,7 @@ static int report(const protocol_request *r) {
 
 /* Dirtying less than a megabyte again and again takes a processor's time and no memory worth the name. */
 static int check_neighbour(const protocol_request *r) {
-    bool wanted = false;
-    for (uint32_t i = 0; i < r->n_stresses; i++) wanted = wanted || r->stresses[i] == DCT_STRESS_MEMORY;
-    if (!wanted || r->neighbour_bytes >= LEAST_NEIGHBOUR_BYTES) return 0;
+    if (!has_stress(r, DCT_STRESS_MEMORY) || r->neighbour_bytes >= LEAST_NEIGHBOUR_BYTES) return 0;
     cli_note("dctms: --stress memory: %.2f MiB are left for the neighbour process beside M_max, at least %.0f are needed\n",
              cli_mib(r->neighbour_bytes), cli_mib(LEAST_NEIGHBOUR_BYTES));
     return DCT_NO_FIT;

@@ -4,6 +4,7 @@
  * needs, loading is done there and has no bytes of its own any more. So for each chunk there are two stretches, and in each of
  * them halving finds the longest context that fits.
  */
+#include "base/size.h"
 #include "engine/engine.h"
 #include "plan/plan_text.h"
 
@@ -23,12 +24,6 @@ dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err)
                     dct_mib(least->terms[DCT_REGION_WEIGHTS]), dct_mib(least->terms[DCT_REGION_KV]),
                     dct_mib(least->terms[DCT_REGION_PERSISTENT]), dct_mib(least->terms[DCT_REGION_ARENA]),
                     dct_mib(least->terms[DCT_REGION_RUNTIME]), (unsigned long long)budget, dct_mib(budget));
-}
-
-uint32_t dct_next_chunk(uint32_t ubatch) {
-    uint32_t power = 1;
-    while (power < ubatch - power) power *= 2;
-    return power;
 }
 
 typedef struct search {
@@ -111,7 +106,7 @@ dct_status dct_fit_context(const dctms_model *m, const dct_request *r, const dct
     uint32_t chunks[33], n = 0, low = r->params.budget_ctx;
     *n_ctx = 0;
     chunks[n++] = too_much->ubatch;
-    for (; chunks[n - 1] > 1; n++) chunks[n] = dct_next_chunk(chunks[n - 1]);
+    for (; chunks[n - 1] > 1; n++) chunks[n] = dct_pow2_under(chunks[n - 1]);
     while (n > 0 && low < too_much->n_ctx) { /* the smallest chunk first: with it the longest contexts fit, nearly always */
         uint32_t fits;
         s.request.params.ubatch = chunks[--n];

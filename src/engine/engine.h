@@ -244,18 +244,16 @@ dct_status dct_compile_bounds(const dctms_model *m, const dct_request *request, 
 /* plan_api.c: what the parameters say, with the defaults for what they leave open. */
 dct_status dct_choose_bounds(const dctms_model *m, const dctms_plan_params *params, dct_bounds *out, dct_err *err) DCT_MUST_CHECK;
 
-/* budget.c: what a plan needs, and the refusal when that is the least of all that were tried; the chunk to try after one of
- * several rows that is too large: the power of two below it; and the longest context, from the parameters' budget_ctx to below
- * that of `too_much`, which does not fit, for which a chunk of up to its rows keeps to the budget: DCT_NO_FIT when there is
- * none. */
+/* budget.c: what a plan needs, and the refusal when that is the least of all that were tried; and the longest context, from the
+ * parameters' budget_ctx to below that of `too_much`, which does not fit, for which a chunk of up to its rows keeps to the
+ * budget: DCT_NO_FIT when there is none. */
 typedef struct dct_need {
     uint64_t bytes, terms[DCT_REGION_COUNT];
     uint32_t n_ctx, ubatch;
-    bool has_staging; /* loading has bytes of its own, not over the arena */
+    bool has_staging; /* loading has bytes of its own, not over caches or arena */
 } dct_need;
 dct_need dct_need_of(const dct_plan *plan);
 dct_status dct_fail_budget(const dct_need *least, uint64_t budget, dct_err *err);
-uint32_t dct_next_chunk(uint32_t ubatch);
 dct_status dct_fit_context(const dctms_model *m, const dct_request *request, const dct_bounds *too_much, uint32_t *n_ctx,
                            dct_err *err) DCT_MUST_CHECK;
 

@@ -80,7 +80,7 @@ static dct_status fit_chunks(const dctms_model *m, const dct_request *r, dct_bou
         if (status != DCT_OK || now.bytes <= r->params.memory_budget) return status;
         if (now.bytes < least.bytes) least = now;
         if (at == DCT_NONE) return dct_fail_budget(&least, r->params.memory_budget, err);
-        bounds[at].ubatch = dct_next_chunk(bounds[at].ubatch);
+        bounds[at].ubatch = dct_pow2_under(bounds[at].ubatch);
     }
 }
 
