@@ -5,8 +5,8 @@
  *     model.safetensors, or model.safetensors.index.json and its parts            hf_tensors.c
  *
  * hf.c opens and reads the files; what they say becomes metadata and tensors under GGUF's names, so that nothing above model/
- * knows the difference. Two keys more than GGUF has say that rotated pairs lie half a head apart ("{arch}.rope.half_split"), and
- * that SPM's space goes before the begin of a text only, not before what follows a special token that stands in it.
+ * knows the difference. Keys that GGUF has not say what is of directories alone: rotated pairs that lie half a head apart
+ * ("{arch}.rope.half_split"), and those below.
  */
 #ifndef DCT_MODEL_HF_H
 #define DCT_MODEL_HF_H
@@ -16,7 +16,10 @@
 #include "model/safetensors.h"
 
 #define DCT_KEY_HALF_SPLIT "rope.half_split"
-#define DCT_KEY_PREFIX_FIRST "tokenizer.space_prefix_first"
+#define DCT_KEY_PREFIX_FIRST "tokenizer.space_prefix_first" /* SPM's space goes before the begin of a text alone */
+#define DCT_KEY_PREFIX_ONCE "tokenizer.space_prefix_once"   /* and not before a space */
+#define DCT_KEY_CUT_AT_SPACES "tokenizer.cut_at_spaces"     /* no token has a space after its first character */
+#define DCT_KEY_ENDS "tokenizer.end_token_ids"              /* all that end an answer */
 
 /* The texts of a directory; {NULL, 0} where there is no such file. */
 typedef struct dct_hf_texts {
@@ -64,6 +67,12 @@ bool dct_hf_u32(dct_hf_build *b, dct_json object, const char *key, uint32_t *out
 bool dct_hf_f64(dct_hf_build *b, dct_json object, const char *key, double *out);
 bool dct_hf_bool(dct_hf_build *b, dct_json object, const char *key, bool *out);
 bool dct_hf_str(dct_hf_build *b, dct_json object, const char *key, dct_json *out);
+/* The same of config.json: the part that has the key, which is the language model's or else the root, and what stands there. */
+dct_json dct_hf_holder(const dct_hf_build *b, const char *key);
+static inline dct_json dct_hf_setting(dct_hf_build *b, const char *key) { return dct_hf_member(b, dct_hf_holder(b, key), key); }
+static inline bool dct_hf_setting_f64(dct_hf_build *b, const char *key, double *out) {
+    return dct_hf_f64(b, dct_hf_holder(b, key), key, out);
+}
 
 /* The parts of the record, in this order. */
 void dct_hf_config(dct_hf_build *b, const dct_hf_texts *texts);

@@ -96,6 +96,10 @@ dct_json dct_hf_member(dct_hf_build *b, dct_json object, const char *key) {
     return dct_json_kind_of(v) == DCT_JSON_NULL || b->status != DCT_OK ? (dct_json){0} : v;
 }
 
+dct_json dct_hf_holder(const dct_hf_build *b, const char *key) {
+    return dct_json_find(b->text, key, NULL).at != NULL ? b->text : b->root;
+}
+
 bool dct_hf_u32(dct_hf_build *b, dct_json object, const char *key, uint32_t *out) {
     dct_json v = dct_hf_member(b, object, key);
     uint64_t n;

@@ -18,11 +18,6 @@ static const struct {
 };
 #define FAMILY_NAMES "llama, mistral, qwen2, qwen2_vl, qwen2_5_vl, qwen3, gemma2, gemma3_text, phi3"
 
-/* The part of the configuration that has the key. */
-static dct_json holder(const dct_hf_build *b, const char *key) {
-    return dct_json_find(b->text, key, NULL).at != NULL ? b->text : b->root;
-}
-
 /* Gemma 3's configurations leave out what is the default of their class in Hugging Face's code. */
 static bool default_of_gemma3(const char *key, uint32_t *out) {
     static const struct {
@@ -42,13 +37,12 @@ static bool default_of_gemma3(const char *key, uint32_t *out) {
 }
 
 static bool get_u32(dct_hf_build *b, const char *key, uint32_t *out) {
-    if (dct_hf_u32(b, holder(b, key), key, out)) return true;
+    if (dct_hf_u32(b, dct_hf_holder(b, key), key, out)) return true;
     return b->status == DCT_OK && strcmp(b->arch, "gemma3") == 0 && default_of_gemma3(key, out);
 }
 
-static bool get_f64(dct_hf_build *b, const char *key, double *out) { return dct_hf_f64(b, holder(b, key), key, out); }
-static bool get_bool(dct_hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, holder(b, key), key, out); }
-static bool get_str(dct_hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, holder(b, key), key, out); }
+static bool get_bool(dct_hf_build *b, const char *key, bool *out) { return dct_hf_bool(b, dct_hf_holder(b, key), key, out); }
+static bool get_str(dct_hf_build *b, const char *key, dct_json *out) { return dct_hf_str(b, dct_hf_holder(b, key), key, out); }
 
 static uint32_t need_u32(dct_hf_build *b, const char *key) {
     uint32_t v = 0;
@@ -98,7 +92,7 @@ static void check_activation(dct_hf_build *b) {
 /* Scores are scaled by the head's width; in the 27B Gemmas by that of heads which would split the embedding. */
 static void check_score_scale(dct_hf_build *b, uint32_t head_dim, uint32_t n_head, uint32_t n_embd) {
     double scalar = 0;
-    if (!b->is_gemma || !get_f64(b, "query_pre_attn_scalar", &scalar)) return;
+    if (!b->is_gemma || !dct_hf_setting_f64(b, "query_pre_attn_scalar", &scalar)) return;
     bool is_27b = b->n_layer == (strcmp(b->arch, "gemma2") == 0 ? 46u : 62u);
     double want = is_27b && n_head != 0 ? n_embd / n_head : head_dim;
     if (scalar != want) dct_hf_fail(b, b->text, "'query_pre_attn_scalar' is %g, %g expected", scalar, want);
@@ -110,12 +104,14 @@ static void put_window(dct_hf_build *b) {
     get_u32(b, "sliding_window", &window);
     get_bool(b, "use_sliding_window", &used);
     if (strncmp(b->arch, "qwen", 4) == 0) { /* there it is off unless use_sliding_window says otherwise */
-        if (used && dct_json_find(b->text, "use_sliding_window", NULL).at != NULL && window != 0) {
+        if (used && dct_hf_setting(b, "use_sliding_window").at != NULL && window != 0) {
             dct_hf_fail(b, b->text, "'use_sliding_window': windows on some layers are not supported for %s", b->arch);
         }
         return;
     }
-    if (window != 0) dct_hf_put_arch_u32(b, "attention.sliding_window", window);
+    dct_json type = {0};
+    bool is_llama = get_str(b, "model_type", &type) && dct_json_str_is(type, "llama"); /* whose class has no window */
+    if (window != 0 && !is_llama) dct_hf_put_arch_u32(b, "attention.sliding_window", window);
     if (strcmp(b->arch, "gemma3") == 0 &&
         (get_u32(b, "sliding_window_pattern", &pattern) || get_u32(b, "_sliding_window_pattern", &pattern))) {
         dct_hf_put_arch_u32(b, "attention.sliding_window_pattern", pattern);
@@ -127,7 +123,7 @@ static void check_layer_types(dct_hf_build *b) {
     uint32_t pattern = strcmp(b->arch, "gemma2") == 0 ? 2 : 6, i = 0;
     bool is_llama = strcmp(b->arch, "llama") == 0;
     if (!get_u32(b, "sliding_window_pattern", &pattern)) get_u32(b, "_sliding_window_pattern", &pattern);
-    dct_json list = dct_hf_member(b, b->text, "layer_types");
+    dct_json list = dct_hf_setting(b, "layer_types");
     if (is_llama || pattern == 0) return;
     for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w); i++) {
         bool has_window = b->is_gemma && (i + 1) % pattern != 0;
@@ -145,9 +141,9 @@ static void refuse_bidirectional(dct_hf_build *b) {
 static void put_softcaps(dct_hf_build *b) {
     double cap = 0;
     if (strcmp(b->arch, "gemma2") != 0) return;
-    dct_hf_put_arch_f32(b, "attn_logit_softcapping", get_f64(b, "attn_logit_softcapping", &cap) ? cap : 0);
+    dct_hf_put_arch_f32(b, "attn_logit_softcapping", dct_hf_setting_f64(b, "attn_logit_softcapping", &cap) ? cap : 0);
     cap = 0;
-    dct_hf_put_arch_f32(b, "final_logit_softcapping", get_f64(b, "final_logit_softcapping", &cap) ? cap : 0);
+    dct_hf_put_arch_f32(b, "final_logit_softcapping", dct_hf_setting_f64(b, "final_logit_softcapping", &cap) ? cap : 0);
 }
 
 /* ---- sizes ---- */
@@ -166,7 +162,7 @@ static void put_sizes(dct_hf_build *b) {
     get_u32(b, "num_key_value_heads", &n_head_kv);
     dct_hf_put_arch_u32(b, "attention.head_count_kv", n_head_kv);
     if (strcmp(b->arch, "gemma3") == 0) eps = 1e-6; /* its class's default, as those above */
-    if (!get_f64(b, "rms_norm_eps", &eps) && eps == 0) dct_hf_fail(b, b->text, "'rms_norm_eps' is missing");
+    if (!dct_hf_setting_f64(b, "rms_norm_eps", &eps) && eps == 0) dct_hf_fail(b, b->text, "'rms_norm_eps' is missing");
     dct_hf_put_arch_f32(b, "attention.layer_norm_rms_epsilon", eps);
     dct_hf_put_arch_u32(b, "vocab_size", b->n_vocab);
     if (get_u32(b, "head_dim", &head_dim)) {

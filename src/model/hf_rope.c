@@ -74,7 +74,7 @@ static double need_f64(dct_hf_build *b, dct_json object, const char *key) {
 static uint32_t original_context(dct_hf_build *b, const rope *r) {
     uint32_t n = r->n_ctx;
     if (!dct_hf_u32(b, r->scaling, "original_max_position_embeddings", &n))
-        dct_hf_u32(b, b->text, "original_max_position_embeddings", &n);
+        dct_hf_u32(b, dct_hf_holder(b, "original_max_position_embeddings"), "original_max_position_embeddings", &n);
     if (n == 0) dct_hf_fail(b, r->scaling, "'original_max_position_embeddings' is 0");
     return n;
 }
@@ -155,9 +155,12 @@ static void put_scaling(dct_hf_build *b, const rope *r) {
     if (!dct_hf_str(b, r->scaling, "rope_type", &type)) dct_hf_str(b, r->scaling, "type", &type);
     if (strcmp(b->arch, "qwen2vl") == 0) put_sections(b, r);
     if (type.at == NULL || dct_json_str_is(type, "default") || dct_json_str_is(type, "mrope")) return;
-    if (dct_json_str_is(type, "llama3")) {
+    bool is_llama3 = dct_json_str_is(type, "llama3"), is_long = dct_json_str_is(type, "longrope") || dct_json_str_is(type, "su");
+    if ((is_llama3 && strcmp(b->arch, "llama") != 0) || (is_long && strcmp(b->arch, "phi3") != 0)) {
+        dct_hf_fail(b, type, "rotation scaled by '%s' is not supported for %s", dct_gguf_quote(dct_json_raw(type)).text, b->arch);
+    } else if (is_llama3) {
         put_llama3(b, r);
-    } else if (dct_json_str_is(type, "longrope") || dct_json_str_is(type, "su")) {
+    } else if (is_long) {
         dct_hf_put_arch_str(b, "rope.scaling.type", "longrope");
         put_longrope(b, r);
     } else if (dct_json_str_is(type, "yarn")) {
@@ -175,8 +178,8 @@ static void put_scaling(dct_hf_build *b, const rope *r) {
 /* Newer files name everything "rope_parameters"; those of models with two rotations, one object for each kind of layer. */
 static rope read_rope(dct_hf_build *b, dct_json *local) {
     rope r = {.base = strcmp(b->arch, "gemma3") == 0 ? 1e6 : 1e4};
-    dct_json newer = dct_hf_member(b, b->text, "rope_parameters");
-    r.scaling = dct_hf_member(b, b->text, "rope_scaling");
+    dct_json newer = dct_hf_setting(b, "rope_parameters");
+    r.scaling = dct_hf_setting(b, "rope_scaling");
     if (newer.at != NULL) {
         dct_json global = dct_hf_member(b, newer, "full_attention");
         r.scaling = global.at != NULL ? global : newer;
@@ -184,7 +187,7 @@ static rope read_rope(dct_hf_build *b, dct_json *local) {
     }
     if (r.scaling.at != NULL && dct_json_kind_of(r.scaling) != DCT_JSON_OBJECT)
         dct_hf_fail(b, r.scaling, "the scaling of the rotation is not an object");
-    if (!dct_hf_f64(b, b->text, "rope_theta", &r.base)) dct_hf_f64(b, r.scaling, "rope_theta", &r.base);
+    if (!dct_hf_setting_f64(b, "rope_theta", &r.base)) dct_hf_f64(b, r.scaling, "rope_theta", &r.base);
     if (!(r.base >= 1)) dct_hf_fail(b, b->text, "'rope_theta' is %g", r.base);
     return r;
 }
@@ -194,7 +197,7 @@ void dct_hf_rope(dct_hf_build *b) {
     rope r = read_rope(b, &local);
     double part = 1, local_base = 0;
     r.n_ctx = b->n_ctx;
-    bool is_partial = dct_hf_f64(b, b->text, "partial_rotary_factor", &part) ||
+    bool is_partial = dct_hf_setting_f64(b, "partial_rotary_factor", &part) ||
                       dct_hf_f64(b, r.scaling, "partial_rotary_factor", &part);
     if (!(part > 0 && part <= 1) || b->head_dim > 2 * MAX_PAIRS)
         dct_hf_fail(b, b->text, "'partial_rotary_factor' or 'head_dim' is out of range");
@@ -206,7 +209,7 @@ void dct_hf_rope(dct_hf_build *b) {
     dct_hf_put_arch_bool(b, DCT_KEY_HALF_SPLIT, true);
     put_scaling(b, &r);
     if (strcmp(b->arch, "gemma3") == 0 &&
-        (dct_hf_f64(b, b->text, "rope_local_base_freq", &local_base) || dct_hf_f64(b, local, "rope_theta", &local_base))) {
+        (dct_hf_setting_f64(b, "rope_local_base_freq", &local_base) || dct_hf_f64(b, local, "rope_theta", &local_base))) {
         dct_hf_put_arch_f32(b, "rope.freq_base_swa", local_base);
     }
 }

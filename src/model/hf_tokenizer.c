@@ -1,8 +1,8 @@
 /* tokenizer.json and tokenizer_config.json as the keys that GGUF files have.
  *
  *     vocab {text: id}, added_tokens        -> tokens, token_type         ids that nothing names become unused tokens
- *     merges ["a b"] or [["a", "b"]]        -> merges ["a b"]             byte-level BPE
- *                                           -> scores, minus the rank     BPE with byte fallback, which is SPM by its merges
+ *     merges ["a b"] or [["a", "b"]]        -> merges ["a b"]             of BPE, byte-level or with byte fallback; the latter is
+ *                                                                         SPM with merges for scores
  *     the regular expression of the cut     -> pre                        known by its text
  *     bos_token, eos_token, chat_template   -> ids, chat_template
  *
@@ -15,7 +15,8 @@
 #include "model/gguf_scan.h"
 #include "model/hf.h"
 
-enum { MAX_HOLES = 8192, MAX_JOINED = 1024 };
+enum { MAX_HOLES = 8192 };
+#define SIGN_OF_SPACE "\xe2\x96\x81"
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
 
 /* The vocabulary by ids. */
@@ -59,6 +60,12 @@ static void take_vocab(dct_hf_build *b, vocab *v, dct_json list) {
     }
 }
 
+/* What changes tokens and is not done here; `object` sets it or not. */
+static void refuse_flag(dct_hf_build *b, dct_json object, const char *key) {
+    bool is_set = false;
+    if (dct_hf_bool(b, object, key, &is_set) && is_set) dct_hf_fail(b, object, "'%s' is not supported", key);
+}
+
 static void take_added(dct_hf_build *b, vocab *v, dct_json added) {
     for (dct_json_walk w = dct_json_begin(added); dct_json_next(&w) && b->status == DCT_OK;) {
         uint32_t id = UINT32_MAX;
@@ -69,6 +76,9 @@ static void take_added(dct_hf_build *b, vocab *v, dct_json added) {
             return;
         }
         if (id >= v->n) continue; /* of another part: Gemma's stand-in for an image has no row in the text model's tables */
+        refuse_flag(b, w.value, "lstrip");
+        refuse_flag(b, w.value, "single_word");
+        if (strcmp(b->arch, "phi3") != 0) refuse_flag(b, w.value, "rstrip"); /* there, text/ knows which tokens do that */
         dct_hf_bool(b, w.value, "special", &special);
         v->raw[id] = dct_json_raw(content);
         v->types[id] = special ? CONTROL : USER_DEFINED;
@@ -183,36 +193,6 @@ static void write_merges(dct_writer *w, vocab *v) {
     }
 }
 
-static bool join(const dct_str sides[2], char out[MAX_JOINED], dct_str *joined) {
-    if (sides[0].len + sides[1].len > MAX_JOINED) return false;
-    uint64_t n = dct_json_decode(sides[0], out);
-    n += dct_json_decode(sides[1], out + n);
-    *joined = (dct_str){out, (size_t)n};
-    return true;
-}
-
-/* SPM joins by the score of what comes out; here that is minus the rank of the first merge that makes it. What no merge makes
- * comes last. */
-static void put_scores(dct_hf_build *b, vocab *v, dct_json merges, uint64_t n_merges) {
-    float *scores = dct_hf_alloc(b, v->n, sizeof *scores), rank = 0;
-    if (scores == NULL) return;
-    for (uint32_t id = 0; id < v->n; id++) scores[id] = 1;
-    for (dct_json_walk w = dct_json_begin(merges); dct_json_next(&w); rank++) {
-        char text[MAX_JOINED];
-        dct_str sides[2], joined;
-        uint32_t id;
-        if (!cut_merge(w.value, sides) || !join(sides, text, &joined) || !find_token(v, joined, &id)) {
-            dct_hf_fail(b, w.value, "a merge makes an unknown token");
-            return;
-        }
-        if (scores[id] > 0) scores[id] = -rank;
-    }
-    for (uint32_t id = 0; id < v->n; id++) {
-        if (scores[id] > 0) scores[id] = v->types[id] == NORMAL ? -(float)n_merges - (float)id : 0;
-    }
-    dct_hf_put_array(b, "tokenizer.ggml.scores", DCT_META_F32, v->n, scores, (uint64_t)v->n * sizeof *scores);
-}
-
 static void put_merges(dct_hf_build *b, vocab *v) {
     dct_json merges = dct_hf_member(b, v->model, "merges");
     uint64_t n = 0;
@@ -221,9 +201,7 @@ static void put_merges(dct_hf_build *b, vocab *v) {
         dct_str sides[2];
         if (!cut_merge(w.value, sides)) dct_hf_fail(b, w.value, "a merge is not two tokens");
     }
-    if (b->status != DCT_OK) return;
-    if (v->is_spm) put_scores(b, v, merges, n);
-    else put_image(b, v, "tokenizer.ggml.merges", n, write_merges);
+    if (b->status == DCT_OK) put_image(b, v, "tokenizer.ggml.merges", n, write_merges);
 }
 
 /* ---- the cut into words ---- */
@@ -247,20 +225,21 @@ typedef struct cut {
 } cut;
 
 static void take_step(dct_hf_build *b, dct_json step, cut *c) {
-    dct_json type = {0}, pattern;
-    bool flag = false;
+    dct_json type = {0}, pattern, behavior = {0};
     if (!dct_hf_str(b, step, "type", &type)) dct_hf_fail(b, step, "a pre-tokenizer has no type");
+    if (c->byte_level) dct_hf_fail(b, step, "a pre-tokenizer behind ByteLevel is not supported");
     if (dct_json_str_is(type, "ByteLevel")) {
         c->byte_level = c->own_regex = true;
         dct_hf_bool(b, step, "use_regex", &c->own_regex);
-        if (dct_hf_bool(b, step, "add_prefix_space", &flag) && flag)
-            dct_hf_fail(b, step, "'add_prefix_space' of byte-level tokens is not supported");
+        refuse_flag(b, step, "add_prefix_space");
     } else if (dct_json_str_is(type, "Split")) {
         pattern = dct_hf_member(b, step, "pattern");
         c->n_splits++;
         if (!dct_hf_str(b, pattern, "Regex", &c->regex))
             dct_hf_fail(b, step, "a Split without a regular expression is not supported");
-        if (dct_hf_bool(b, step, "invert", &flag) && flag) dct_hf_fail(b, step, "an inverted Split is not supported");
+        if (!dct_hf_str(b, step, "behavior", &behavior) || !dct_json_str_is(behavior, "Isolated"))
+            dct_hf_fail(b, step, "a Split whose 'behavior' is not 'Isolated' is not supported");
+        refuse_flag(b, step, "invert");
     } else if (dct_json_str_is(type, "Digits")) {
         dct_hf_bool(b, step, "individual_digits", &c->single_digits);
         if (!c->single_digits) dct_hf_fail(b, step, "a pre-tokenizer that keeps digits together is not supported");
@@ -313,11 +292,20 @@ static dct_json find_step(dct_json step, const char *list, const char *type) {
 
 /* Of the normalisers and cuts of such a tokenizer, those that SPM has of itself: a space is the sign of one, and goes before. */
 static void check_step(dct_hf_build *b, dct_json step) {
-    dct_json type = {0}, text = {0};
+    static const struct {
+        const char *type, *key; /* which says what stands for a space */
+        bool of_space;          /* its pattern is one */
+    } known[] = {
+        {"Prepend", "prepend", false}, {"Metaspace", "replacement", false}, {"Replace", "content", true}, {"Split", NULL, true},
+    };
+    dct_json type = {0}, text = {0}, sign = {0};
     if (step.at == NULL || !dct_hf_str(b, step, "type", &type)) return;
-    if (dct_json_str_is(type, "Prepend") || dct_json_str_is(type, "Metaspace")) return;
     bool is_of_space = dct_hf_str(b, dct_hf_member(b, step, "pattern"), "String", &text) && dct_json_str_is(text, " ");
-    if (is_of_space && (dct_json_str_is(type, "Replace") || dct_json_str_is(type, "Split"))) return;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!dct_json_str_is(type, known[i].type) || is_of_space != known[i].of_space) continue;
+        if (known[i].key == NULL) return;
+        if (dct_hf_str(b, step, known[i].key, &sign) && dct_str_eq_z(dct_hf_text(b, sign), SIGN_OF_SPACE)) return;
+    }
     dct_hf_fail(b, step, "'%s' beside tokens for bytes is not supported", dct_gguf_quote(dct_json_raw(type)).text);
 }
 
@@ -326,23 +314,27 @@ static void check_steps(dct_hf_build *b, dct_json first, const char *list) {
     for (dct_json_walk w = dct_json_begin(dct_hf_member(b, first, list)); dct_json_next(&w);) check_step(b, w.value);
 }
 
-/* A space goes before each stretch of text when a normaliser prepends one, or a Metaspace does; before the first alone when that
- * is its scheme. */
+/* A space goes before each stretch of text when a normaliser prepends one, or a Metaspace does: before the first alone when that
+ * is its scheme, and not before a space. It cuts the text before each space unless it says that it does not. */
 static void put_spm(dct_hf_build *b, vocab *v) {
     dct_json normalizer = dct_hf_member(b, v->root, "normalizer"), steps = dct_hf_member(b, v->root, "pre_tokenizer");
     dct_json metaspace = find_step(steps, "pretokenizers", "Metaspace");
     dct_json scheme = dct_json_find(metaspace, "prepend_scheme", NULL);
-    bool prefix = find_step(normalizer, "normalizers", "Prepend").at != NULL, first_only = false;
+    bool prepends = find_step(normalizer, "normalizers", "Prepend").at != NULL, prefix = prepends;
+    bool cuts_spaces = metaspace.at != NULL;
     check_steps(b, normalizer, "normalizers");
     check_steps(b, steps, "pretokenizers");
-    if (!prefix && metaspace.at != NULL && !dct_json_str_is(scheme, "never")) {
+    refuse_flag(b, v->model, "ignore_merges");
+    if (!prepends && metaspace.at != NULL && !dct_json_str_is(scheme, "never")) {
         prefix = true;
         dct_hf_bool(b, metaspace, "add_prefix_space", &prefix);
-        first_only = dct_json_str_is(scheme, "first");
+        dct_hf_put_bool(b, DCT_KEY_PREFIX_FIRST, dct_json_str_is(scheme, "first"));
+        dct_hf_put_bool(b, DCT_KEY_PREFIX_ONCE, true);
     }
+    dct_hf_bool(b, metaspace, "split", &cuts_spaces);
+    dct_hf_put_bool(b, DCT_KEY_CUT_AT_SPACES, cuts_spaces);
     dct_hf_put_str(b, "tokenizer.ggml.model", DCT_STR("llama"));
     dct_hf_put_bool(b, "tokenizer.ggml.add_space_prefix", prefix);
-    if (first_only) dct_hf_put_bool(b, DCT_KEY_PREFIX_FIRST, true);
 }
 
 /* ---- tokens that mean something ---- */
@@ -380,7 +372,7 @@ static bool id_of_config(dct_hf_build *b, dct_json config, const char *key, uint
 static bool put_id(dct_hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key,
                    const char *our_key, uint32_t *id) {
     bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) ||
-                 id_of_config(b, b->text, id_key, id);
+                 id_of_config(b, dct_hf_holder(b, id_key), id_key, id);
     if (found && b->status == DCT_OK) dct_hf_put_u32(b, our_key, *id);
     return found;
 }
@@ -401,14 +393,18 @@ static void put_switches(dct_hf_build *b, const vocab *v, bool has_bos) {
     if (known) dct_hf_put_bool(b, "tokenizer.ggml.add_bos_token", adds && has_bos);
 }
 
-/* A second token that ends an answer. */
-static void put_other_end(dct_hf_build *b, dct_json generation, uint32_t eos) {
-    for (dct_json_walk w = dct_json_begin(dct_json_find(generation, "eos_token_id", NULL)); dct_json_next(&w);) {
-        uint64_t id;
-        if (w.is_object || !dct_json_u64(w.value, &id) || id >= b->n_vocab || id == eos) continue;
-        dct_hf_put_u32(b, "tokenizer.ggml.eom_token_id", (uint32_t)id);
-        return;
+/* All tokens that end an answer, where a configuration lists several. */
+static void put_ends(dct_hf_build *b, dct_json generation) {
+    dct_json list = dct_json_find(generation, "eos_token_id", NULL);
+    if (list.at == NULL) list = dct_hf_setting(b, "eos_token_id");
+    if (dct_json_kind_of(list) != DCT_JSON_ARRAY) return;
+    uint64_t n = 0, id;
+    int32_t *ids = dct_hf_alloc(b, dct_json_count(list), sizeof *ids);
+    if (ids == NULL) return;
+    for (dct_json_walk w = dct_json_begin(list); dct_json_next(&w);) {
+        if (dct_json_u64(w.value, &id) && id < b->n_vocab) ids[n++] = (int32_t)id;
     }
+    dct_hf_put_array(b, DCT_KEY_ENDS, DCT_META_I32, n, ids, n * sizeof *ids);
 }
 
 static void put_template(dct_hf_build *b, const vocab *v, const dct_hf_texts *texts) {
@@ -434,6 +430,11 @@ static dct_json open_json(dct_hf_build *b, dct_str text, const char *file) {
     return root;
 }
 
+static void refuse_affix(dct_hf_build *b, dct_json model, const char *key) {
+    dct_json text = {0};
+    if (dct_hf_str(b, model, key, &text) && dct_json_raw(text).len != 0) dct_hf_fail(b, text, "'%s' is not supported", key);
+}
+
 static void check_kind(dct_hf_build *b, vocab *v) {
     dct_json type = {0}, normalizer = dct_hf_member(b, v->root, "normalizer"), kind = {0};
     v->model = dct_hf_member(b, v->root, "model");
@@ -441,6 +442,8 @@ static void check_kind(dct_hf_build *b, vocab *v) {
         dct_hf_fail(b, type, "tokenizers of type '%s' are not supported (BPE)", dct_gguf_quote(dct_json_raw(type)).text);
     }
     dct_hf_bool(b, v->model, "byte_fallback", &v->is_spm);
+    refuse_affix(b, v->model, "continuing_subword_prefix");
+    refuse_affix(b, v->model, "end_of_word_suffix");
     if (v->is_spm || normalizer.at == NULL || !dct_hf_str(b, normalizer, "type", &kind) || dct_json_str_is(kind, "NFC")) return;
     dct_hf_fail(b, normalizer, "normalizer '%s' is not supported", dct_gguf_quote(dct_json_raw(kind)).text);
 }
@@ -463,7 +466,7 @@ void dct_hf_tokenizer(dct_hf_build *b, const dct_hf_texts *texts) {
     bool has_bos = put_id(b, &v, generation, "bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id", &bos);
     put_id(b, &v, generation, "eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id", &eos);
     put_id(b, &v, generation, "pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id", &pad);
-    put_other_end(b, generation, eos);
+    put_ends(b, generation);
     put_switches(b, &v, has_bos);
     put_template(b, &v, texts);
 }

@@ -154,7 +154,8 @@ dct_status dct_onnx_bind_input(dct_onnx_graph *g, const char *text, dct_err *err
         if (input->has_rank && t->dims[i] >= 0 && t->dims[i] != given.dims[i])
             return dct_fail(err, DCT_USAGE, "input '%s': dimension %u is %lld, not %lld", shown.text, i, (long long)t->dims[i],
                             (long long)given.dims[i]);
-        if (input->has_rank && input->dim_names[i].len > 0 && !bind_name(g, input->dim_names[i], given.dims[i], &n_found))
+        bool has_name = input->dim_names != NULL && input->dim_names[i].len > 0;
+        if (has_name && !bind_name(g, input->dim_names[i], given.dims[i], &n_found))
             return dct_fail(err, DCT_USAGE, "input '%s': dimension '%s' has another size already than %lld", shown.text,
                             dct_onnx_quote(input->dim_names[i]).text, (long long)given.dims[i]);
         t->dims[i] = given.dims[i];

@@ -242,22 +242,28 @@ static const dct_onnx_item *find_scales(const dct_shaping *s, uint32_t k, uint64
     return attr->items;
 }
 
-static bool scale(dct_shaping *s, const dct_onnx_item *scales, bool *is_in, dct_onnx_tensor *t) {
-    for (uint32_t i = 0, k = 0; i < t->n_dims; i++) {
-        if (!is_in[i]) continue;
-        double size = floor((double)((float)t->dims[i] * (float)scales[k++].f)); /* in floats, as runtimes do */
+/* The dimension that number k of the sizes or scales is of. */
+static uint32_t resized(const dct_onnx_attr *axes, uint32_t k, uint32_t n_dims) {
+    int64_t axis = axes != NULL ? axes->items[k].i : k; /* was checked */
+    return (uint32_t)(axis < 0 ? axis + n_dims : axis);
+}
+
+static bool scale(dct_shaping *s, const dct_onnx_item *scales, const dct_onnx_attr *axes, uint32_t n, dct_onnx_tensor *t) {
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = resized(axes, k, t->n_dims);
+        double size = floor((double)((float)t->dims[i] * (float)scales[k].f)); /* in floats, as runtimes do */
         if (!(size >= 0 && size < 0x1p48)) return dct_cannot(s, "it scales dimension %u by a senseless factor", i);
         t->dims[i] = (int64_t)size;
     }
     return true;
 }
 
-static bool resize_to(dct_shaping *s, const dct_onnx_item *sizes, bool *is_in, dct_onnx_tensor *t) {
+static bool resize_to(dct_shaping *s, const dct_onnx_item *sizes, const dct_onnx_attr *axes, uint32_t n, dct_onnx_tensor *t) {
     const dct_onnx_attr *policy = dct_attr(s, "keep_aspect_ratio_policy");
     if (policy != NULL && !dct_str_eq_z(policy->s, "stretch")) return dct_cannot(s, "it keeps the aspect ratio");
-    for (uint32_t i = 0, k = 0; i < t->n_dims; i++) {
-        if (!is_in[i]) continue;
-        t->dims[i] = sizes[k++].i;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = resized(axes, k, t->n_dims);
+        t->dims[i] = sizes[k].i;
         if (t->dims[i] < 0) return dct_cannot(s, "dimension %u of its output would be %lld", i, (long long)t->dims[i]);
     }
     return true;
@@ -268,22 +274,21 @@ bool dct_rule_resize(dct_shaping *s) {
     const dct_onnx_item *sizes;
     uint32_t n_sizes;
     uint64_t n_scales;
-    bool is_in[DCT_ONNX_MAX_DIMS];
+    bool is_once[DCT_ONNX_MAX_DIMS];
     if (!dct_need_in(s, 1)) return false;
     dct_onnx_tensor t = *dct_in(s, 0);
     const dct_onnx_attr *axes = dct_attr(s, "axes");
-    if (axes != NULL && !dct_axes(s, axes->items, axes->n_items, t.n_dims, is_in)) return false;
+    if (axes != NULL && !dct_axes(s, axes->items, axes->n_items, t.n_dims, is_once)) return false;
     uint32_t n = axes != NULL ? axes->n_items : t.n_dims;
-    for (uint32_t i = 0; axes == NULL && i < t.n_dims; i++) is_in[i] = true;
     if (!dct_ints(s, 3, NULL, &sizes, &n_sizes)) return false;
     const dct_onnx_item *scales = find_scales(s, s->node->n_in > 2 ? 2 : 1, &n_scales);
     if (sizes != NULL && n_sizes > 0) {
         if (n_sizes != n) return dct_cannot(s, "%u sizes for %u dimensions", n_sizes, n);
-        if (!resize_to(s, sizes, is_in, &t)) return false;
+        if (!resize_to(s, sizes, axes, n, &t)) return false;
     } else {
         if (scales == NULL || n_scales != n)
             return dct_cannot(s, "its scales are not known before it runs, or are not as many as its dimensions");
-        if (!scale(s, scales, is_in, &t)) return false;
+        if (!scale(s, scales, axes, n, &t)) return false;
     }
     return dct_set_like(s, 0, t.type, &t);
 }

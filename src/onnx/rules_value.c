@@ -86,7 +86,7 @@ bool dct_rule_quantized_binary(dct_shaping *s) {
 
 /* ---- several inputs ---- */
 
-/* The elements of t from those of all inputs, two at a time. */
+/* The elements of t from those of all inputs, two at a time; an exponent may be of another type than its base. */
 static void fold_all(dct_shaping *s, uint32_t type, dct_onnx_tensor *t) {
     uint64_t n;
     dct_onnx_item *items = s->code != DCT_DO_NOTHING ? dct_new_items(s, t) : NULL;
@@ -94,9 +94,14 @@ static void fold_all(dct_shaping *s, uint32_t type, dct_onnx_tensor *t) {
     for (uint32_t k = 0; k < s->node->n_in; k++) {
         const dct_onnx_item *in = dct_in(s, k) != NULL ? dct_spread(s, dct_in(s, k), t) : NULL;
         if (in == NULL) return;
+        uint32_t in_type = dct_in(s, k)->type;
+        bool is_alike = in_type == type;
+        if (!is_alike && !dct_onnx_is_float(type) && dct_onnx_is_float(in_type)) return; /* a fraction would be cut off */
         for (uint64_t i = 0; i < n; i++) {
-            if (k == 0) items[i] = in[i];
-            else if (!dct_fold_op(s->code, type, items[i], in[i], &items[i])) return;
+            dct_onnx_item item = in[i];
+            if (!is_alike && !dct_fold_cast(in_type, type, in[i], &item)) return;
+            if (k == 0) items[i] = item;
+            else if (!dct_fold_op(s->code, type, items[i], item, &items[i])) return;
         }
     }
     t->items = items;

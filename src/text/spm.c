@@ -1,9 +1,12 @@
 /* text/spm: SentencePiece's BPE with scores: characters are joined as long as two neighbours together are a token, the token of
- * the best score first. What is left and is no token goes out byte by byte.
+ * the best score first. With a list of merges, as directories have it, those neighbours are joined that stand there, the first of
+ * the list first. What is left and is no token goes out byte by byte.
  *
  * Positions count bytes of the plain text (a space is one, though tokens spell it with three). With a lead space, position 0
  * is that space, and text[i] stands at i + 1.
  */
+#include <string.h>
+
 #include "base/half.h"
 #include "text/merge.h"
 #include "text/unicode.h"
@@ -20,17 +23,33 @@ static dct_token token_at(const spm_text *x, uint32_t pos, uint32_t len) {
                     : dct_vocab_find_plain(x->t, false, x->text + pos - 1, len);
 }
 
-/* Order-preserving: a higher score gives a lower key. Scores are not NaN (checked when the tables are built). */
-static uint32_t key_of(const dct_tokenizer *t, dct_token id) {
-    uint32_t bits = dct_bits_of_f32(dct_vocab_scores(t)[id] + 0.0f); /* -0 becomes 0 */
+/* An earlier merge and a higher score give a lower key. Scores are not NaN (checked when the tables are built). */
+static uint32_t key_of(const dct_tokenizer *t, uint32_t made) {
+    if (!t->has_scores) return made;
+    uint32_t bits = dct_bits_of_f32(dct_vocab_scores(t)[made] + 0.0f); /* -0 becomes 0 */
     uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
     return ~ascending;
 }
 
-/* val of a symbol is the token that it and its right neighbour would make. */
+/* Whether the symbol at pos begins with a space: one of the text, or the sign that stands for it in tokens. */
+static bool is_at_space(const spm_text *x, uint32_t pos, uint32_t len) {
+    const uint8_t *p = x->text + pos - x->lead;
+    const dct_spelling *sign = &x->t->spelling[' '];
+    return pos < x->lead || *p == ' ' || (len >= sign->n && memcmp(p, sign->bytes, sign->n) == 0);
+}
+
+/* What two neighbours make: a token, or a merge where there are merges. */
+static uint32_t made_of(const spm_text *x, uint32_t pos, uint32_t len, uint32_t len_right) {
+    if (x->t->has_scores) return token_at(x, pos, len + len_right);
+    if (x->t->special.cut_at_spaces && is_at_space(x, pos + len, len_right)) return DCT_NO_TOKEN;
+    dct_token left = token_at(x, pos, len), right = token_at(x, pos + len, len_right);
+    return left == DCT_NO_TOKEN || right == DCT_NO_TOKEN ? DCT_NO_TOKEN : dct_vocab_find_merge(x->t, left, right);
+}
+
+/* val of a symbol is what it and its right neighbour would make. */
 static void add_candidate(const spm_text *x, dct_merge_state *s, uint32_t pos) {
     uint32_t right = dct_merge_next(s, pos);
-    s->val[pos] = right < s->n ? token_at(x, pos, s->len[pos] + s->len[right]) : DCT_NO_TOKEN;
+    s->val[pos] = right < s->n ? made_of(x, pos, s->len[pos], s->len[right]) : DCT_NO_TOKEN;
     if (s->val[pos] != DCT_NO_TOKEN) dct_merge_push(s, key_of(x->t, s->val[pos]), pos);
 }
 

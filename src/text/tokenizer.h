@@ -2,7 +2,7 @@
  *
  * Built once from the model's header into one block of memory whose size is known first (it is a planned item); after that
  * nothing allocates: encoding works in scratch of a stated size. Byte-level BPE with the pre-tokenizers of the field, and SPM
- * with scores and byte fallback. Linear time and bounded stack for any input.
+ * with scores (or, of directories, with merges) and byte fallback. Linear time and bounded stack for any input.
  */
 #ifndef DCT_TEXT_TOKENIZER_H
 #define DCT_TEXT_TOKENIZER_H
@@ -26,6 +26,8 @@ typedef struct dct_special {
     dct_token bos, eos, eot, unk, pad; /* DCT_NO_TOKEN when the file has none */
     bool add_bos, add_eos, add_space_prefix;
     bool space_prefix_first;           /* at the begin of a text only */
+    bool space_prefix_once;            /* not before a space */
+    bool cut_at_spaces;                /* no token has a space after its first character, whatever the merges say */
 } dct_special;
 
 uint32_t dct_tokenizer_n_tokens(const dct_tokenizer *t);

@@ -59,12 +59,14 @@ dct_token dct_vocab_find_plain(const dct_tokenizer *t, bool lead_space, const ui
 
 /* ---- merges ---- */
 
-uint64_t dct_vocab_merge_hash(dct_token left, dct_token right) { return dct_hash_mix((uint64_t)left << 32 | right); }
+uint64_t dct_vocab_merge_hash(const dct_tokenizer *t, dct_token left, dct_token right) {
+    return dct_hash_mix(t->seed ^ dct_hash_mix((uint64_t)left << 32 | right));
+}
 
 uint32_t dct_vocab_find_merge(const dct_tokenizer *t, dct_token left, dct_token right) {
     const uint32_t *index = dct_vocab_at(t, t->merge_index_at);
     const dct_merge *merges = dct_vocab_merges(t);
-    uint64_t slot = dct_vocab_merge_hash(left, right) & t->merge_index_mask;
+    uint64_t slot = dct_vocab_merge_hash(t, left, right) & t->merge_index_mask;
     for (; index[slot] != 0; slot = (slot + 1) & t->merge_index_mask) {
         const dct_merge *merge = &merges[index[slot] - 1];
         if (merge->left == left && merge->right == right) return index[slot] - 1;

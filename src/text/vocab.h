@@ -2,7 +2,7 @@
  *
  * One block of memory, no pointers in it: the record below, then arrays at the offsets that it states.
  *
- *     dct_tokenizer | starts u32[n+1] | flags u8[n] | index u32[] | scores f32[n] (SPM) | merges[] + merge_index u32[] (BPE)
+ *     dct_tokenizer | starts u32[n+1] | flags u8[n] | index u32[] | scores f32[n], or merges[] + merge_index u32[]
  *                   | parsed u32[] | texts
  *
  * Token texts stay as the file spells them ("Ġword", "▁word"). What goes the other way, from bytes to a token, spells the
@@ -34,6 +34,7 @@ typedef struct dct_spelling { uint8_t n, bytes[3]; } dct_spelling;
 
 struct dct_tokenizer {
     dct_vocab_kind kind;
+    bool has_scores; /* SPM of a GGUF file; else neighbours are joined by merges */
     uint32_t pre; /* family of pretokenize.h; BPE only */
     uint32_t n_tokens, n_merges, n_parsed, longest;
     uint32_t index_mask, merge_index_mask; /* sizes of the open-addressing tables, minus 1 */

@@ -98,7 +98,7 @@ static dct_status read_source(const dct_model *model, vocab_source *src, dct_err
     status = check_length(src->types, "tokenizer.ggml.token_type", n_tokens, err);
     if (status == DCT_OK) status = check_length(src->scores, "tokenizer.ggml.scores", n_tokens, err);
     if (status != DCT_OK) return status;
-    if (src->kind == DCT_VOCAB_SPM) {
+    if (src->kind == DCT_VOCAB_SPM && model->format != DCT_FORMAT_SAFETENSORS) { /* directories have merges, and no scores */
         src->merges = NULL;
         return DCT_OK;
     }
@@ -137,6 +137,7 @@ static dct_status lay_out(const vocab_source *src, dct_tokenizer *t, uint64_t *t
     }
     if (text_bytes >= UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens is too long");
     t->kind = src->kind;
+    t->has_scores = src->merges == NULL;
     t->pre = src->pre;
     t->seed = src->model->index_seed;
     t->n_tokens = (uint32_t)src->tokens->array.n;
@@ -147,7 +148,7 @@ static dct_status lay_out(const vocab_source *src, dct_tokenizer *t, uint64_t *t
     t->starts_at = place(&end, (uint64_t)t->n_tokens + 1, sizeof(uint32_t));
     t->flags_at = place(&end, t->n_tokens, 1);
     t->index_at = place(&end, (uint64_t)t->index_mask + 1, sizeof(uint32_t));
-    t->scores_at = place(&end, src->kind == DCT_VOCAB_SPM ? t->n_tokens : 0, sizeof(float));
+    t->scores_at = place(&end, t->has_scores ? t->n_tokens : 0, sizeof(float));
     t->merges_at = place(&end, t->n_merges, sizeof(dct_merge));
     t->merge_index_at = place(&end, (uint64_t)t->merge_index_mask + 1, sizeof(uint32_t));
     t->parsed_at = place(&end, n_parsed, sizeof(dct_token));
@@ -267,7 +268,7 @@ static dct_status fill_merges(const vocab_source *src, dct_tokenizer *t, dct_err
                                rank);
         if ((flags_of(t)[merge->merged] & (DCT_TOKEN_CONTROL | DCT_TOKEN_UNKNOWN)) != 0) continue;
         if (dct_vocab_find_merge(t, merge->left, merge->right) != DCT_NO_TOKEN) continue;
-        uint64_t slot = dct_vocab_merge_hash(merge->left, merge->right) & t->merge_index_mask;
+        uint64_t slot = dct_vocab_merge_hash(t, merge->left, merge->right) & t->merge_index_mask;
         while (index[slot] != 0) slot = (slot + 1) & t->merge_index_mask;
         index[slot] = rank + 1;
         flags_of(t)[merge->merged] |= DCT_TOKEN_MERGED;
@@ -337,7 +338,13 @@ static dct_status read_ids(const dct_model *model, dct_tokenizer *t, dct_err *er
     if (s->eos != DCT_NO_TOKEN) flags_of(t)[s->eos] |= DCT_TOKEN_END;
     if (s->eot != DCT_NO_TOKEN) flags_of(t)[s->eot] |= DCT_TOKEN_END;
     if (eom != DCT_NO_TOKEN) flags_of(t)[eom] |= DCT_TOKEN_END;
-    return DCT_OK;
+    const dct_meta *ends;
+    dct_status status = find_array(model, DCT_KEY_ENDS, DCT_META_I32, &ends, err);
+    int64_t id;
+    for (uint64_t i = 0; ends != NULL && i < ends->array.n; i++) {
+        if (dct_meta_array_i64(model, ends, i, &id) && id >= 0 && id < t->n_tokens) flags_of(t)[id] |= DCT_TOKEN_END;
+    }
+    return status;
 }
 
 static dct_status read_switches(const dct_model *model, dct_tokenizer *t, dct_err *err) {
@@ -351,6 +358,8 @@ static dct_status read_switches(const dct_model *model, dct_tokenizer *t, dct_er
     if (status == DCT_OK)
         status = dct_model_get_bool(model, "tokenizer.ggml.add_space_prefix", &s->add_space_prefix, &found, err);
     if (status == DCT_OK) status = dct_model_get_bool(model, DCT_KEY_PREFIX_FIRST, &s->space_prefix_first, &found, err);
+    if (status == DCT_OK) status = dct_model_get_bool(model, DCT_KEY_PREFIX_ONCE, &s->space_prefix_once, &found, err);
+    if (status == DCT_OK) status = dct_model_get_bool(model, DCT_KEY_CUT_AT_SPACES, &s->cut_at_spaces, &found, err);
     if (status != DCT_OK) return status;
     if (!is_spm) s->add_space_prefix = false;
     if (s->bos == DCT_NO_TOKEN && s->add_bos) {
@@ -440,7 +449,7 @@ static dct_status build(const vocab_source *src, dct_tokenizer *t, dct_err *err)
     dct_status status = fill_texts(src, t, err);
     if (status == DCT_OK) status = fill_flags(src, t, err);
     if (status == DCT_OK) status = fill_merges(src, t, err);
-    if (status == DCT_OK && t->kind == DCT_VOCAB_SPM) status = fill_scores(src, t, err);
+    if (status == DCT_OK && t->has_scores) status = fill_scores(src, t, err);
     if (status == DCT_OK) status = read_ids(src->model, t, err);
     if (status == DCT_OK) status = read_switches(src->model, t, err);
     if (status != DCT_OK) return status;

@@ -14,6 +14,7 @@
 
 #include "base/half.h"
 #include "model/hparams.h"
+#include "text/tokenizer.h"
 
 static const char config[] =
     "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":1,"
@@ -237,6 +238,119 @@ static void defaults_of_gemma3(void **state) {
     refused("'layer_types': layer 0 is not of the kind");
 }
 
+/* ---- tokens ---- */
+
+/* The ids of a text under this tokenizer.json, each as a letter from 'A' on. */
+static const char *ids_of(const char *json, const char *text) {
+    static char letters[64];
+    dct_model m;
+    dct_arena arena;
+    dct_err err;
+    uint64_t bytes, n;
+    dct_tokenizer *t;
+    dct_token ids[32];
+    write_text("tokenizer.json", json);
+    if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("%s", err.message);
+    if (dct_tokenizer_measure(&m, &arena, &bytes, &err) != DCT_OK) fail_msg("%s", err.message);
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64), *scratch = malloc(dct_tokenizer_scratch_bytes(strlen(text)));
+    assert_int_equal(dct_tokenizer_build(&m, memory, bytes, &t, &err), DCT_OK);
+    assert_int_equal(dct_tokenizer_encode(t, text, strlen(text), false, true, scratch, ids, 32, &n, &err), DCT_OK);
+    for (uint64_t i = 0; i < n; i++) letters[i] = (char)('A' + ids[i]);
+    letters[n] = '\0';
+    free(scratch);
+    free(memory);
+    dct_model_close(&m);
+    dct_arena_deinit(&arena);
+    return letters;
+}
+
+#define METASPACE(rest) "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\"," rest "}"
+
+/* Pairs are joined that stand among the merges, in their order, whatever other pairs would make a token too; expected ids are those
+ * of Hugging Face's own tokenizers. */
+static void tokens_by_merges(void **state) {
+    (void)state;
+    static const char with_bytes[] =
+        "{\"added_tokens\":[{\"id\":11,\"content\":\"<x>\",\"special\":true}],\"normalizer\":null,\"pre_tokenizer\":null,"
+        "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"c\":3,\"bc\":4,\"ab\":5,\"abc\":6,"
+        "\"\xe2\x96\x81\":7,\"\xe2\x96\x81" "a\":8,\"b\xe2\x96\x81\":9,\"ac\":10},"
+        "\"merges\":[\"b c\",\"a b\",\"ab c\",\"b \xe2\x96\x81\",\"\xe2\x96\x81 a\"]}}";
+    static const char no_merges[] = "\"merges\":[]}}";
+    static const struct {
+        const char *pre, *text, *ids;
+    } cases[] = {
+        {"null", "abc", "BE"}, /* a bc, though a and bc would make abc */
+        {"null", "ac", "BD"},  /* ac is a token that no merge makes */
+        {METASPACE("\"prepend_scheme\":\"always\",\"split\":false"), "a", "I"},
+        {METASPACE("\"prepend_scheme\":\"always\",\"split\":false"), " a", "I"},
+        {METASPACE("\"prepend_scheme\":\"always\",\"split\":false"), "  a", "HI"},
+        {METASPACE("\"prepend_scheme\":\"always\",\"split\":false"), "<x>a<x> a", "LILI"},
+        {METASPACE("\"prepend_scheme\":\"first\",\"split\":false"), " a<x>a", "ILB"},
+        {METASPACE("\"prepend_scheme\":\"never\",\"split\":false"), "b b", "JC"},
+        {METASPACE("\"prepend_scheme\":\"never\""), "b b", "CHC"},
+    };
+    write_text("config.json", changed(CONFIG_WITH_MLX, "\"vocab_size\":8", "\"vocab_size\":12"));
+    unlink(path_in("tokenizer_config.json"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char pre[256];
+        snprintf(pre, sizeof pre, "\"pre_tokenizer\":%s", cases[i].pre);
+        const char *ids = ids_of(changed(with_bytes, "\"pre_tokenizer\":null", pre), cases[i].text);
+        if (strcmp(ids, cases[i].ids) != 0) fail_msg("'%s' with %s: %s, not %s", cases[i].text, cases[i].pre, ids, cases[i].ids);
+    }
+    char none[sizeof with_bytes];
+    snprintf(none, sizeof none, "%.*s%s", (int)(strstr(with_bytes, "\"merges\"") - with_bytes), with_bytes, no_merges);
+    assert_string_equal(ids_of(none, "abc"), "BCD");
+    static const struct {
+        const char *from, *to, *why;
+    } refusals[] = {
+        {"\"special\":true", "\"special\":true,\"lstrip\":true", "'lstrip' is not supported"},
+        {"\"special\":true", "\"special\":true,\"rstrip\":true", "'rstrip' is not supported"},
+        {"\"special\":true", "\"special\":true,\"single_word\":true", "'single_word' is not supported"},
+        {"\"byte_fallback\":true", "\"byte_fallback\":true,\"ignore_merges\":true", "'ignore_merges' is not supported"},
+        {"\"byte_fallback\":true", "\"byte_fallback\":true,\"end_of_word_suffix\":\"</w>\"", "'end_of_word_suffix' is not supported"},
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"_\"}", "'Prepend' beside tokens for bytes"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        write_text("tokenizer.json", changed(with_bytes, refusals[i].from, refusals[i].to));
+        refused(refusals[i].why);
+    }
+}
+
+/* Whatever ends an answer: all that generation_config.json lists. */
+static void all_ends_are_known(void **state) {
+    (void)state;
+    dct_model m;
+    dct_arena arena;
+    dct_err err;
+    int64_t id = 0;
+    write_text("generation_config.json", "{\"eos_token_id\":[6,0,1,3]}");
+    if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("%s", err.message);
+    const dct_meta *ends = dct_model_find_meta(&m, "tokenizer.end_token_ids");
+    assert_true(ends != NULL && ends->array.n == 4 && dct_meta_array_i64(&m, ends, 3, &id) && id == 3);
+    dct_model_close(&m);
+    dct_arena_deinit(&arena);
+}
+
+/* What the language model's part leaves out stands at the root; Llama's class has no window, Mistral's has. */
+static void settings_of_the_root(void **state) {
+    (void)state;
+    static const char more[] = "\"sliding_window\":16,\"rope_theta\":77.0";
+    const char *whole = changed(changed(CONFIG_WITH_MLX, "\"rope_theta\":10000.0", more), "{", "{\"text_config\":{\"tie_word_embeddings\":true},");
+    for (int i = 0; i < 2; i++) {
+        dct_model m;
+        dct_arena arena;
+        dct_err err;
+        dct_hparams hp;
+        write_text("config.json", i == 0 ? whole : changed(whole, "\"llama\"", "\"mistral\""));
+        if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("%s", err.message);
+        assert_int_equal(dct_hparams_read(&m, &hp, &err), DCT_OK);
+        assert_true(hp.rope_base == 77.0f);
+        assert_int_equal(dct_model_find_meta(&m, "llama.attention.sliding_window") != NULL, i == 1);
+        dct_model_close(&m);
+        dct_arena_deinit(&arena);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void wrong_configurations(void **state) {
@@ -250,6 +364,7 @@ static void wrong_configurations(void **state) {
         {"\"silu\"", "\"relu\"", "activation 'relu'"}, {"1e-5", "true", "'rms_norm_eps' is not a number"}, {"10000.0", "-3", "'rope_theta' is -3"},
         {"\"rope_theta\":10000.0", "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", "rotation scaled by 'dynamic'"},
         {"\"rope_theta\":10000.0", "\"rope_scaling\":{\"type\":\"linear\"}", "'factor' of the rotation is missing"},
+        {"\"rope_theta\":10000.0", "\"rope_scaling\":{\"type\":\"longrope\"}", "rotation scaled by 'longrope' is not supported for llama"},
         {"\"rope_theta\":10000.0", "\"rope_scaling\":[]", "is not an object"}, {"\"rope_theta\":10000.0", "\"num_local_experts\":8", "mixtures of experts"},
         {"\"vocab_size\":8", "\"vocab_size\":4000000000", "tokens for a vocab_size"}, {"\"vocab_size\":8", "\"vocab_size\":3", "the id of a token"},
         {"\"bits\":4", "\"bits\":7", "bits or groups that are not known"}, {"\"bits\":4", "\"bits\":8", "does not agree in shape"}, {"\"group_size\":64", "\"group_size\":32", "does not agree in shape"},
@@ -282,7 +397,11 @@ static void wrong_tokenizers(void **state) {
         {"\"id\":6", "\"x\":6", "an added token has no id or no content"}, {"\"id\":6", "\"id\":8", "'eos_token' is not a token"},
         {"\"BPE\"", "\"BPE\",\"ignore_merges\":true", "'ignore_merges' with this pre-tokenizer is not supported"}, {"\"merges\":", "\"x\":", "'merges' is not an array"}, {"\"vocab\":", "\"x\":", "'vocab' is not an object"},
         {"{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
-         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"}},{\"type\":\"ByteLevel\",\"use_regex\":false}]}", "is not one we know: x+"},
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"use_regex\":false}]}", "is not one we know: x+"},
+        {"{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Removed\"},{\"type\":\"ByteLevel\",\"use_regex\":false}]}", "'behavior' is not 'Isolated'"},
+        {"{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\",\"individual_digits\":true}]}", "behind ByteLevel"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text("tokenizer.json", changed(tokenizer, cases[i].from, cases[i].to));
@@ -400,7 +519,8 @@ static void parts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(good_directory, set_up, tear_down),       cmocka_unit_test_setup_teardown(defaults_of_gemma3, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(norms_of_gemma, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(norms_of_gemma, set_up, tear_down),       cmocka_unit_test_setup_teardown(tokens_by_merges, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_ends_are_known, set_up, tear_down),   cmocka_unit_test_setup_teardown(settings_of_the_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_configurations, set_up, tear_down), cmocka_unit_test_setup_teardown(wrong_tokenizers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_headers, set_up, tear_down),        cmocka_unit_test_setup_teardown(cut_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts, set_up, tear_down),
