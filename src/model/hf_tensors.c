@@ -14,10 +14,25 @@
 #include "model/hf.h"
 #include "model/record.h"
 
+/* What the configuration says of a module: for all of them, or of its own. */
+typedef struct affine_spec {
+    uint32_t bits, group;
+    dct_json mode;
+    bool off;
+} affine_spec;
+
+typedef struct own_spec {
+    dct_str module; /* first, for name_index */
+    dct_json value;
+} own_spec;
+
 typedef struct tensor_list {
     const dct_st_tensor *list;
     uint32_t n;
     dct_name_index index; /* by name */
+    affine_spec spec;     /* of modules that have none of their own */
+    own_spec *own;
+    dct_name_index own_index;
 } tensor_list;
 
 static void bad(dct_hf_build *b, const dct_st_tensor *t, const char *why) {
@@ -130,27 +145,33 @@ static const dct_st_tensor *find(const tensor_list *all, dct_str module, const c
     return found == 0 ? NULL : &all->list[found - 1];
 }
 
-/* What the configuration says of a module. */
-typedef struct affine_spec {
-    uint32_t bits, group;
-    dct_json mode;
-    bool off;
-} affine_spec;
-
 static void read_spec(dct_hf_build *b, dct_json object, affine_spec *spec) {
     dct_hf_u32(b, object, "bits", &spec->bits);
     dct_hf_u32(b, object, "group_size", &spec->group);
     dct_hf_str(b, object, "mode", &spec->mode);
 }
 
-static affine_spec spec_of(dct_hf_build *b, dct_str module) {
-    affine_spec spec = {0};
-    char name[512];
-    read_spec(b, b->quantization, &spec);
-    if (module.len >= sizeof name) return spec;
-    memcpy(name, module.ptr, module.len);
-    name[module.len] = '\0';
-    dct_json own = dct_hf_member(b, b->quantization, name);
+static void read_specs(dct_hf_build *b, tensor_list *all) {
+    uint64_t n = dct_json_count(b->quantization);
+    if (n > UINT32_MAX / 4) dct_hf_fail(b, b->quantization, "'quantization' has %llu members", (unsigned long long)n);
+    read_spec(b, b->quantization, &all->spec);
+    all->own = dct_hf_alloc(b, n, sizeof *all->own);
+    if (!dct_hf_index(b, &all->own_index, (uint32_t)n)) return;
+    uint32_t i = 0;
+    for (dct_json_walk w = dct_json_begin(b->quantization); b->status == DCT_OK && dct_json_next(&w); i++) {
+        char *name = dct_hf_alloc(b, w.key.len + 1, 1);
+        if (name == NULL) return;
+        all->own[i] = (own_spec){{name, (size_t)dct_json_decode(w.key, name)}, w.value};
+        uint32_t *slot = dct_name_index_slot(&all->own_index, all->own, sizeof *all->own, all->own[i].module);
+        if (*slot != 0) dct_hf_fail(b, w.value, "'%s' stands twice", dct_gguf_quote(w.key).text);
+        *slot = i + 1;
+    }
+}
+
+static affine_spec spec_of(dct_hf_build *b, const tensor_list *all, dct_str module) {
+    affine_spec spec = all->spec;
+    uint32_t found = *dct_name_index_slot(&all->own_index, all->own, sizeof *all->own, module);
+    dct_json own = found == 0 ? (dct_json){0} : all->own[found - 1].value;
     if (dct_json_kind_of(own) == DCT_JSON_OBJECT) read_spec(b, own, &spec);
     bool on = true;
     spec.off = dct_json_bool(own, &on) && !on;
@@ -173,7 +194,7 @@ static bool is_matrix(const dct_st_tensor *t, uint64_t rows, uint64_t cols) {
 /* Shapes and types of the three against each other and against the configuration. */
 static void describe_affine(dct_hf_build *b, const tensor_list *all, const dct_st_tensor *w, dct_str module, dct_tensor *t) {
     const dct_st_tensor *scales = find(all, module, ".scales"), *biases = find(all, module, ".biases");
-    affine_spec spec = spec_of(b, module);
+    affine_spec spec = spec_of(b, all, module);
     dct_dtype scale_type = DCT_TYPE_F32;
     uint64_t cols = 0;
     if (b->status != DCT_OK) return;
@@ -281,6 +302,7 @@ void dct_hf_tensors(dct_hf_build *b, const dct_st_tensor *tensors, uint32_t n) {
     tensor_list all = {.list = tensors, .n = n};
     b->file = "config.json";
     make_index(b, &all);
+    read_specs(b, &all);
     if (b->status == DCT_OK) b->status = dct_record_new_tensors(b->model, n + b->n_computed, b->arena, b->err);
     for (uint32_t i = 0; b->status == DCT_OK && i < n; i++) add_tensor(b, &all, &tensors[i]);
     for (uint32_t i = 0; b->status == DCT_OK && i < b->n_computed; i++)
