@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The built-in model's held-out exact match, through the program: the text rows of the table in its card.
 
-    bench/accuracy.py build/release/dctms [-n 300] [--model F] [--card models/tiny-vl/train/README.md]
+    bench/accuracy.py build/release/dctms [-n 300] [--model F] [--draft]
 
 The samples are the ones of the card: the same generator, seed and order. An answer counts when the greedy text equals
 the reference, the end token included. Exits 1 when a row differs from the card by more than one point.
@@ -47,16 +47,16 @@ def answer(dctms, model, question):
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("dctms")
-    ap.add_argument("-n", type=int, default=300)
+    ap.add_argument("-n", type=int, help="samples a task (default: 300, of the draft model 200, as in the card)")
     ap.add_argument("--model", default=os.path.join(ROOT, "models", "tiny-vl", "tiny-vl-f16.gguf"))
-    ap.add_argument("--draft", action="store_true", help="the draft model's column of the card (200 samples)")
+    ap.add_argument("--draft", action="store_true", help="the draft model's column of the card")
     args = ap.parse_args()
     column = 1 if args.draft else 0
     model = os.path.join(ROOT, "models", "tiny-vl", "tiny-draft-f16.gguf") if args.draft else args.model
     worst = 0.0
     print(f"{'task':10} {'card':>6} {'here':>6}")
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for name, turns in samples(args.n):
+        for name, turns in samples(args.n or (200 if args.draft else 300)):
             good = sum(pool.map(lambda t: answer(args.dctms, model, t[0]) == t[1], turns))
             here, card = good / len(turns), CARD[name][column]
             worst = max(worst, abs(here - card))

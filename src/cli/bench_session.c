@@ -10,8 +10,6 @@
 #include "base/hash.h"
 #include "cli/bench.h"
 
-enum { MAX_STEPS = 32768 }; /* times that are kept: repetitions that no longer fit count for means only */
-
 typedef struct bench_run {
     dctms_session *session;
     const bench_job *job;
@@ -61,9 +59,8 @@ static dctms_status run_test(bench_run *run, const bench_test *t, bench_result *
     uint32_t n_steps = 0;
     dctms_status status = o->no_warmup ? DCTMS_OK : run_once(run, t, NULL, &ignored, err);
     for (uint32_t r = 0; r < o->repetitions && status == DCTMS_OK; r++) {
-        bool keep = n_steps + t->n_gen <= MAX_STEPS;
-        status = run_once(run, t, keep ? run->step_ms + n_steps : NULL, &result->times.ns[r], err);
-        if (keep) n_steps += t->n_gen;
+        status = run_once(run, t, run->step_ms + n_steps, &result->times.ns[r], err);
+        n_steps += t->n_gen;
     }
     if (status != DCTMS_OK) return status;
     result->test = t;
@@ -164,6 +161,16 @@ static int measure(bench_run *run, bench_result *result, uint32_t longest) {
     return code == 0 ? run_tests(run, result) : code;
 }
 
+/* How many times of single tokens a test has at most. */
+static uint64_t count_steps(const bench_job *job) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < job->tests->n; i++) {
+        uint64_t n = (uint64_t)job->options->repetitions * job->tests->test[i].n_gen;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 int bench_session(const bench_job *job) {
     bench_opened b;
     int code = open_planned(job, &b);
@@ -173,7 +180,7 @@ int bench_session(const bench_job *job) {
     dctms_plan_info plan_info;
     bench_run run = {.job = job};
     run.prompt = dct_os_map(b.longest * sizeof *run.prompt);
-    run.step_ms = dct_os_map(MAX_STEPS * sizeof *run.step_ms);
+    run.step_ms = dct_os_map(count_steps(job) * sizeof *run.step_ms);
     if (run.prompt == NULL || run.step_ms == NULL) {
         code = cli_no_memory("the times");
     } else if (dctms_model_get_info(b.model, &model_info, &err) != DCTMS_OK ||

@@ -45,7 +45,8 @@ int cli_calibrate(const cli_options *o) {
     if (code != 0) return code;
     dct_err err;
     cli_sink sink = {0};
-    uint32_t workers = o->threads != 0 ? o->threads : dct_os_usable_cpus(NULL, NULL, 0);
+    uint32_t usable = dct_os_usable_cpus(NULL, NULL, 0), most = DCT_CALIBRATE_WORKERS;
+    uint32_t workers = o->threads != 0 ? o->threads : usable < most ? usable : most;
     void *progress = (void *)(uintptr_t) "measuring";
     if (dct_calibrate(workers, cli_progress, progress, cli_sink_write, &sink, &err) != DCT_OK) {
         cli_sink_drop(&sink);

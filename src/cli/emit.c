@@ -63,12 +63,38 @@ bool cli_check_emit(const cli_options *o) {
     return false;
 }
 
+/* The path of the model from / on, under the name that was given: a link's own name says what its target's does not, as in the
+ * caches of Hugging Face. */
+static bool find_model(const char *given, char path[PATH_BYTES]) {
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(given, '/'), *name = slash != NULL ? slash + 1 : given;
+    if (dct_os_is_directory(given) || strlen(given) >= sizeof parent) return realpath(given, path) != NULL;
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash != NULL ? slash - given + 1 : 1), slash != NULL ? given : ".");
+    if (realpath(parent, path) == NULL) return false;
+    size_t n = strlen(path);
+    int more = snprintf(path + n, PATH_BYTES - n, "%s%s", n > 1 ? "/" : "", name);
+    return more >= 0 && (size_t)more < PATH_BYTES - n;
+}
+
+/* A container sees the model's directory alone: whether a link there leads out of it. */
+static bool leads_out(const char *model, bool is_directory) {
+    static char file[PATH_BYTES], target[PATH_BYTES];
+    const char *slash = strrchr(model, '/');
+    size_t n = is_directory ? strlen(model) : (size_t)(slash - model);
+    snprintf(file, sizeof file, "%s%s", model, is_directory ? "/config.json" : "");
+    return realpath(file, target) != NULL && (strncmp(target, model, n) != 0 || target[n] != '/');
+}
+
 int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o) {
     static char model[PATH_BYTES], program[PATH_BYTES];
     const char *given = cli_model_path(o), *prompt = o->prompt_file != NULL ? o->prompt_file : DEFAULT_PROMPT;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n > 0) program[n] = '\0';
-    if (realpath(given, model) == NULL) return cli_usage("%s: its place cannot be found", given);
+    if (!find_model(given, model)) return cli_usage("%s: its place cannot be found", given);
+    bool is_directory = dct_os_is_directory(model);
+    if (strcmp(o->emit, "systemd") != 0 && leads_out(model, is_directory))
+        return cli_usage("--emit %s: %s is a link out of its directory, and a container has that alone; name the file itself",
+                         o->emit, given);
     dctms_plan_info info;
     dctms_plan_get_info(plan, &info);
     command c;
@@ -78,7 +104,7 @@ int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o) {
                               .program = n > 0 ? program : "/usr/bin/dctms",
                               .image = "dctms",
                               .model = model,
-                              .model_is_directory = dct_os_is_directory(model),
+                              .model_is_directory = is_directory,
                               .prompt = prompt,
                               .words = c.words,
                               .n_words = c.n,

@@ -183,7 +183,7 @@ static const opt_row rows[] = {
      "f32, f16, bf16 or q8_0 (default f16)"},
     {"-ctv", "--cache-type-v", NULL, O_LIST, V_BENCH, F(bench_type_v), "LLAMA_ARG_CACHE_TYPE_V", "TYPE,..",
      "f32, f16, bf16 or q8_0 (default f16)"},
-    {"-c", "--ctx-size", NULL, O_U32, V_BENCH, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N", "context (default: what the tests need)"},
+    {"-c", "--ctx-size", NULL, O_U32, V_BENCH, F(ctx_size), NULL, "N", "context (default: what the tests need)"},
     {"-r", "--repetitions", NULL, O_U32, V_BENCH | V_PROTOCOL, F(repetitions), NULL, "R", "default 5"},
     {"-C", "--cpu-mask", NULL, O_STR, V_BENCH, F(cpu_mask), NULL, "HEX",
      "processors to run on, bit 0 the first (default: all that are allowed)"},
@@ -292,6 +292,7 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
     case O_SEED:
         if (strcmp(value, "-1") != 0) return cli_parse_u64(value, field);
         *(uint64_t *)field = dct_hash_mix(dct_os_now_ns() ^ (uint64_t)getpid()) >> 32;
+        cli_note("seed %llu\n", (unsigned long long)*(uint64_t *)field);
         return true;
     case O_SIZE: /* 0 says "none" where it is used: room for nothing is asked for as room for a byte is, and does as little */
         if (!cli_parse_size(value, field)) return false;

@@ -86,6 +86,15 @@ static int try_outputs(const cli_paths *paths) {
     return 0;
 }
 
+/* Whether the file is where standard output or the messages go: renaming another over it would lose what they say. */
+static bool is_stream(const place *at) {
+    struct stat st;
+    for (int fd = 1; fd <= 2; fd++) {
+        if (at->exists && !at->is_shared && fstat(fd, &st) == 0 && st.st_dev == at->dev && st.st_ino == at->ino) return true;
+    }
+    return false;
+}
+
 int cli_check_outputs(const cli_paths *paths) {
     place written[CLI_MAX_PATHS];
     for (int i = 0; i < CLI_MAX_PATHS && paths->out[i] != NULL; i++) {
@@ -93,6 +102,7 @@ int cli_check_outputs(const cli_paths *paths) {
         if (strcmp(path, "-") == 0) return cli_usage("-: a file is written, not standard output; name one (./- if it must be -)");
         written[i] = (place){.is_shared = true};
         if (!find_place(path, false, &written[i])) continue;
+        if (is_stream(&written[i])) return cli_usage("%.400s is where standard output or messages go; name another file", path);
         for (int k = 0; k < i; k++)
             if (same_place(&written[i], &written[k])) return cli_usage("%.400s: two outputs cannot be one file", path);
         for (int k = 0; k < CLI_MAX_PATHS && paths->in[k] != NULL; k++) {

@@ -114,6 +114,7 @@ static bool check_peer(const protocol_request *r) {
     else if (program == NULL) cli_usage("the system llama.cpp needs its llama-bench: --llama-bench FILE");
     else if (access(program, X_OK) != 0) cli_usage("--llama-bench %.400s: %s", program, strerror(errno));
     else if (dct_os_is_directory(program)) cli_usage("--llama-bench %.400s: a directory", program);
+    else if (r->bounds.n_predict == 1) cli_usage("-n 1: llama-bench evaluates a token behind the prompt; 2 or more");
     else return true;
     return false;
 }
@@ -126,8 +127,9 @@ static bool check_stress_memory(const protocol_request *r) {
 
 static bool parse(const cli_options *o, protocol_request *r) {
     *r = (protocol_request){.options = o, .bounds = *o, .calls = {.fd = -1}, .rss = {.fd = -1}};
-    if (r->bounds.n_predict == 0) r->bounds.n_predict = DEFAULT_OUTPUT;
-    if (r->bounds.ctx_size == 0) r->bounds.ctx_size = DEFAULT_CTX;
+    /* Not what a variable said: two experiments would silently differ. */
+    if (!cli_is_given(o, "--n-predict") || o->n_predict == 0) r->bounds.n_predict = DEFAULT_OUTPUT;
+    if (!cli_is_given(o, "--ctx-size") || o->ctx_size == 0) r->bounds.ctx_size = DEFAULT_CTX;
     return parse_counts(o) && parse_lists(r) && check_peer(r) && check_stress_memory(r);
 }
 
@@ -237,12 +239,13 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
     const protocol_survey *s = &r->survey;
     const cli_options *b = &r->bounds;
     snprintf(text, SETTINGS_BYTES,
-             "{\"format\": 1, \"fingerprint\": \"%016" PRIx64 "\", \"file_bytes\": %" PRIu64 ", \"n_input\": %u, "
+             "{\"format\": 2, \"fingerprint\": \"%016" PRIx64 "\", \"file_bytes\": %" PRIu64 ", \"n_input\": %u, "
              "\"n_output\": %u, \"ubatch\": %u, \"threads\": %u, \"type_k\": \"%.8s\", \"type_v\": \"%.8s\", "
-             "\"kernels\": \"%s\", \"memory_limit\": %" PRIu64 "}\n",
+             "\"kernels\": \"%s\", \"memory_limit\": %" PRIu64 ", "
+             "\"stress_memory\": %" PRIu64 ", \"mlock\": %s}\n",
              s->model.fingerprint, s->model.file_bytes, s->plan.n_input, s->plan.n_output, s->plan.ubatch, s->plan.threads,
              cli_cache_type(b->type_k), cli_cache_type(b->type_v), dctms_kernels_name(),
-             b->memory_limit);
+             b->memory_limit, b->stress_memory, b->mlock ? "true" : "false");
 }
 
 static int check_settings(const protocol_request *r) {
@@ -341,6 +344,7 @@ static void describe(const protocol_request *r, texts *t, dct_protocol *p) {
     const protocol_survey *s = &r->survey;
     const dctms_plan_info *plan = &s->plan;
     uint64_t limit = r->options->memory_limit;
+    bool is_limited = limit != 0 && limit < plan->available_bytes;
     snprintf(t->label, sizeof t->label, "%s %s", s->model.arch, s->model.type_name);
     snprintf(t->limit, sizeof t->limit, "in a memory cgroup of %.1f MiB", cli_mib(limit));
     snprintf(t->types, sizeof t->types, "%.8s/%.8s", cli_cache_type(r->bounds.type_k), cli_cache_type(r->bounds.type_v));
@@ -362,8 +366,8 @@ static void describe(const protocol_request *r, texts *t, dct_protocol *p) {
                         .persistent = plan->persistent_bytes,
                         .intermediate = plan->intermediate_bytes,
                         .runtime = plan->runtime_bytes,
-                        .available = plan->available_bytes,
-                        .available_source = plan->available_source,
+                        .available = is_limited ? limit : plan->available_bytes,
+                        .available_source = is_limited ? "--memory-limit" : plan->available_source,
                         .limit = limit != 0 ? t->limit : NULL,
                         .seed = r->options->seed};
 }

@@ -106,8 +106,9 @@ static int end_call(watch *w, const protocol_message *m) {
     take_sample(w);
     w->calling = false;
     const protocol_todo *todo = &w->job->todo[w->at++];
+    uint64_t hwm = peak_bytes(w->pid); /* 0 of a process that has ended meanwhile */
     const dct_call call = {w->job->key, todo->prompt, todo->repetition, m->n_prompt, m->n_predicted, m->latency_ms,
-                           w->peak, peak_bytes(w->pid)};
+                           w->peak, hwm > w->peak ? hwm : w->peak};
     if (!protocol_neighbour_lives(w->neighbour)) {
         cli_note("dctms: the neighbour process has ended; what is measured without it would not count\n");
         return note_failure(w, DCT_SYSTEM);

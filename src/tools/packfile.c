@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "base/safe_text.h"
+#include "base/size.h"
 #include "tools/pack_svg.h"
 #include "tools/pack_table.h"
 #include "tools/tools.h"
@@ -53,11 +54,12 @@ static dct_status check_names(const dct_packfile_params *params, const dct_pack_
 
 /* Pools share the seconds, but not the nodes. */
 static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct_arena *arena, dct_err *err) {
-    uint64_t begun = dct_os_now_ns(), deadline;
+    uint64_t begun = dct_os_now_ns(), deadline, sum = 0;
     bool timed = params->seconds > 0;
     for (uint32_t pool = 0; pool < t->n_pools; pool++) {
         uint64_t capacity = capacity_of(params, &t->pools[pool]);
-        deadline = begun + (uint64_t)((double)params->seconds * 1e9 * (pool + 1) / t->n_pools);
+        double ns = (double)params->seconds * 1e9 * (pool + 1) / t->n_pools;
+        deadline = ns < 0x1p62 ? begun + (uint64_t)ns : UINT64_MAX;
         dct_pack_params pack = {.nodes = params->nodes,
                                 .capacity = params->minimize ? 0 : capacity,
                                 .stop = timed ? is_late : NULL,
@@ -66,6 +68,8 @@ static dct_status pack(const dct_packfile_params *params, dct_pack_table *t, dct
         if (pack.nodes == 0 && (params->minimize || capacity != 0)) pack.nodes = WANTED_NODES;
         dct_status status = dct_pack_table_pack(t, pool, &pack, arena, err);
         if (status != DCT_OK) return name_pool(t, pool, status, err);
+        if (!dct_add_u64(sum, t->pools[pool].packed.height, &sum))
+            return dct_fail(err, DCT_NO_FIT, "the pools together are larger than can be counted");
     }
     return DCT_OK;
 }

@@ -328,6 +328,10 @@ static void no_output_destroys_an_input(void **state) {
     child c = start("plan $M -c 64 -n 4 -o /dev/null --svg /dev/null"); /* which nothing destroys */
     expect_code(&c, "two outputs that are a device", 0);
     drop(&c);
+    char shell[1024];
+    snprintf(shell, sizeof shell, "'%s' plan '%s' -c 64 -n 4 --svg /dev/stdout > '%snew' 2>&1", COMMAND, MODEL, WORK);
+    assert_int_equal(WEXITSTATUS(system(shell)), 1); /* which would be replaced while it is written */
+    unlink(WORK "new");
     unlink(WORK "symbolic");
     assert_int_equal(symlink(WORK "new", WORK "symbolic"), 0);
     c = start("plan $M -c 64 -n 4 -o $Wsymbolic");

@@ -169,6 +169,18 @@ static void a_compose_file(void **state) { (void)state; check_format("docker"); 
 static void a_pod(void **state) { (void)state; check_format("kubernetes"); }
 static void a_job(void **state) { (void)state; check_format("nomad"); }
 
+/* Where files are links, as in the caches of Hugging Face, the name is the link's, which says what the target's does not. */
+static void a_link_keeps_its_name(void **state) {
+    (void)state;
+    char out[TEXT_BYTES];
+    assert_int_equal(mkdir(PLACE "/snapshot", 0755), 0);
+    assert_int_equal(symlink(ODD_MODEL, PLACE "/snapshot/named.gguf"), 0);
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/snapshot/named.gguf", "--emit", "systemd"), 0);
+    assert_non_null(strstr(out, "/snapshot/named.gguf"));
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/snapshot/named.gguf", "--emit", "docker"), 1);
+    assert_non_null(strstr(out, "is a link out of its directory"));
+}
+
 static void what_cannot_be_written_is_refused(void **state) {
     (void)state;
     char out[TEXT_BYTES];
@@ -188,6 +200,7 @@ int main(void) {
         cmocka_unit_test(a_compose_file),
         cmocka_unit_test(a_pod),
         cmocka_unit_test(a_job),
+        cmocka_unit_test(a_link_keeps_its_name),
         cmocka_unit_test(what_cannot_be_written_is_refused),
     };
     return cmocka_run_group_tests(tests, make_place, drop_place);

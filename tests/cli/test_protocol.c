@@ -97,7 +97,8 @@ static void malformed_flags_are_refused(void **state) {
         {"--categories P1,P1", "--categories: 'P1,P1'", 1}, {"--categories p1", "--categories: 'p1'", 1},
         {"--systems planed", "--systems: 'planed'", 1}, {"--systems planned,planned", "--systems: ", 1},
         {"--systems llama.cpp", "the system llama.cpp needs", 1}, {"--llama-bench /nowhere", "--llama-bench /nowhere: ", 1},
-        {"--llama-bench /", "--llama-bench /: a directory", 1}, {"--stress memory --stress-memory 1000K", "--stress memory: 0.98 MiB", 3},
+        {"--llama-bench /", "--llama-bench /: a directory", 1},
+        {"--systems llama.cpp --llama-bench /bin/true -n 1", "-n 1: llama-bench", 1}, {"--stress memory --stress-memory 1000K", "--stress memory: 0.98 MiB", 3},
         {"--stress disk", "--stress: 'disk'", 1}, {"--stress ,cpu", "--stress: ',cpu'", 1}, {"-r 0", "-r: 1 to", 1},
         {"-r 1001", "-r: 1 to", 1}, {"--runs 0", "--runs: 1 to", 1}, {"--runs 101", "--runs: 1 to", 1},
         {"--prompts 0", "--prompts: 1 to", 1}, {"--prompts 11", "--prompts: 1 to", 1}, {"x.gguf", "protocol takes one model", 1},
@@ -228,6 +229,8 @@ static void foreign_records_are_refused(void **state) {
     remove_directory("foreign");
     run_well(SMALL "-r 1 --output '" WORK "foreign'");
     assert_int_equal(run("protocol '" MODEL "' --categories P1,P2 -n 5 -c 512 -t 1 -r 1 --output '" WORK "foreign'"), 1);
+    expect_text(err, "settings.json is of an experiment with other settings");
+    assert_int_equal(run(SMALL "-r 1 --stress memory --stress-memory 2M --output '" WORK "foreign'"), 1); /* another neighbour */
     expect_text(err, "settings.json is of an experiment with other settings");
     static const char *const heads[] = {"run,stress\n", "run,stress,system,prompt,repetition,n_prompt,n_predicted,latency_ms,"
                                                          "peak_rss_bytes,vm_hwm_bytes\n1,none,planned,0,1,40,4,x,1,1\n"};
@@ -412,6 +415,7 @@ static void a_memory_cgroup_limits_sessions(void **state) {
     }
     if (code != 0) fail_msg("exit code %d: %s", code, err);
     expect_text(out, "in a memory cgroup of 128.0 MiB; N = 508");
+    expect_text(out, "MiB (--memory-limit)");
     expect_text(out, "| memory | all | planned | 2 | ");
     assert_int_equal(run(SMALL "-r 1 --systems planned --memory-limit 8M"), 3);
 }

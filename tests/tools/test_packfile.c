@@ -129,6 +129,17 @@ static void each_pool_is_packed_by_itself(void **state) {
                                                             "c,3,9,4,fast,8\nd,5,9,5,,0\ne,0,3,3,slow,8\n");
 }
 
+static void sums_of_pools_do_not_wrap(void **state) {
+    (void)state;
+    char text[1024];
+    size_t n = (size_t)snprintf(text, sizeof text, "id,lower,upper,size,pool\n");
+    for (int i = 0; i < 9; i++) n += (size_t)snprintf(text + n, sizeof text - n, "i%d,0,1,2305843009213693947,p%d\n", i, i);
+    dct_packfile_result r;
+    dct_err err;
+    assert_int_equal(pack(text, 0, &r, &err), DCT_NO_FIT);
+    assert_non_null(strstr(err.message, "larger than can be counted"));
+}
+
 static void capacities_are_of_pools(void **state) {
     (void)state;
     static const struct { dct_packfile_capacity given[2]; uint32_t n; dct_status status; const char *says; } cases[] = {
@@ -438,6 +449,7 @@ int main(void) {
         cmocka_unit_test(gaps_are_used),
         cmocka_unit_test(values_that_shrink_give_bytes_away),
         cmocka_unit_test(each_pool_is_packed_by_itself),
+        cmocka_unit_test(sums_of_pools_do_not_wrap),
         cmocka_unit_test(capacities_are_of_pools),
         cmocka_unit_test(aliases_lie_in_the_bytes_that_they_name),
         cmocka_unit_test(small_files_are_as_low_as_can_be),
