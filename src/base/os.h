@@ -52,6 +52,7 @@ typedef struct dct_file {
     int fd;
     uint64_t bytes; /* size when opened; 0 when not a regular file */
     int64_t written_ns; /* when it was last written, as of then */
+    uint64_t identity;  /* hash of the device and the number there: one file under all its names */
 } dct_file;
 
 bool dct_os_is_directory(const char *path);

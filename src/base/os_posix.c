@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/safe_text.h"
 
 uint64_t dct_os_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
@@ -62,7 +63,8 @@ dct_status dct_file_open(dct_file *file, const char *path, dct_err *err) {
         close(fd);
         return dct_fail(err, DCT_BAD_FILE, "%s: not a regular file", dct_show_path(path).text);
     }
-    *file = (dct_file){.fd = fd, .bytes = (uint64_t)st.st_size, .written_ns = written_ns(&st)};
+    *file = (dct_file){.fd = fd, .bytes = (uint64_t)st.st_size, .written_ns = written_ns(&st),
+                       .identity = dct_hash_mix(dct_hash_mix((uint64_t)st.st_dev) ^ (uint64_t)st.st_ino)};
     return DCT_OK;
 }
 

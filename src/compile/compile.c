@@ -190,6 +190,7 @@ static void copy_text(char *out, size_t cap, dct_str text) {
 static dct_status describe_model(dct_plan *plan, const dct_compile_params *params, dct_err *err) {
     const dct_model *model = params->model;
     plan->fingerprint = model->fingerprint;
+    plan->identity = dct_model_identity(model);
     plan->file_bytes = model->file_bytes;
     plan->tensor_bytes = model->tensor_bytes;
     plan->n_params = model->n_params;

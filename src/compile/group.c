@@ -17,7 +17,7 @@ static uint32_t arena_host(const dct_group *g) {
 static uint32_t host_of(const dct_group *g, uint32_t plan, dct_region region) {
     if (region == DCT_REGION_ARENA && g->exclusive && g->plans[plan]->n_smaller == 0) return arena_host(g);
     for (uint32_t i = 0; region == DCT_REGION_WEIGHTS && i < plan; i++) {
-        if (dct_plan_same_weights(g->plans[i], g->plans[plan])) return i;
+        if (dct_plan_shares_weights(g->plans[i], g->plans[plan])) return i;
     }
     return plan;
 }

@@ -53,6 +53,7 @@ struct dctms_group {
     dctms_plan *members;     /* [n_plans] */
     uint32_t n_open;
     char **piece_at;         /* [n_pieces]: NULL until a session needs it */
+    bool *is_open;           /* [n_plans]: a session is */
     bool *is_filled;         /* [n_pieces]: populated, and where it is weights, loaded */
     _Atomic bool is_running; /* one of an exclusive group has the turn */
 };

@@ -176,8 +176,9 @@ static dct_status keep_compact(const dct_plan *compiled, dct_arena *work, dctms_
     void *bytes;
     uint64_t n;
     dct_status status = to_bytes(compiled, work, &bytes, &n, err);
-    if (status != DCT_OK) return status;
-    return dct_plan_load(bytes, n, &plan->arena, &plan->plan, err);
+    if (status == DCT_OK) status = dct_plan_load(bytes, n, &plan->arena, &plan->plan, err);
+    if (status == DCT_OK) plan->plan->identity = compiled->identity; /* which no file has */
+    return status;
 }
 
 dct_status dct_plan_hand_out(const dct_plan *compiled, const char *model_path, const dct_profile *profile, uint64_t start_ns,

@@ -268,6 +268,8 @@ static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     if (!dct_plan_staging(s->plan, l->staging_bytes, &place))
         return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging",
                         (unsigned long long)l->staging_bytes);
+    if (*is_loaded && dct_model_identity(&o->model->model) != s->plan->identity)
+        return dct_fail(err, DCT_USAGE, "the weights that lie here are of another file, or of an earlier state of it");
     l->staging = s->bases.of[place.region] + place.offset;
     l->bases = &s->bases;
     l->skip_weights = *is_loaded;
@@ -373,6 +375,7 @@ static void close_session(dctms_session *s) {
     if (s->dynamic != NULL) dct_dynamic_close(s->dynamic);
     dct_arena_deinit(&s->keep);
     dctms_group *group = s->group;
+    group->is_open[s->handle - group->members] = false;
     release(group); /* the session may go with it */
     dctms_group_free(group);
 }
@@ -388,7 +391,9 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     void *at = NULL;
     dct_arena *traces = o->params.alloc == DCTMS_ALLOC_DYNAMIC ? &keep : &o->work;
     begin_progress(group, member, o);
-    dct_status status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
+    dct_status status = DCT_OK;
+    if (group->is_open[member]) status = dct_fail(err, DCT_USAGE, "model %u of this group has a session already", member);
+    if (status == DCT_OK) status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
     if (status == DCT_OK && !o->params.force)
         status = dct_check_room(group->layout.m_max_bytes, dct_group_kernel_bytes(&group->layout), err);
@@ -401,6 +406,7 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     dctms_session *s = at;
     memset(s, 0, sizeof *s); /* another session may have lain there */
     atomic_fetch_add(&group->owners, 1);
+    group->is_open[member] = true;
     s->group = group;
     s->handle = &group->members[member];
     s->plan = plan;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/hash.h"
 #include "base/safe_text.h"
 #include "model/gguf_scan.h"
 #include "model/record.h"
@@ -321,4 +322,13 @@ bool dct_meta_array_next_str(const dct_model *model, const dct_meta *meta, uint6
     *out = (dct_str){at, (size_t)n};
     *cursor = r.pos;
     return true;
+}
+
+uint64_t dct_model_identity(const dct_model *m) {
+    uint64_t hash = m->fingerprint;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        const dct_file *f = &m->files[i];
+        hash = dct_hash_mix(dct_hash_mix(dct_hash_mix(hash ^ f->identity) ^ f->bytes) ^ (uint64_t)f->written_ns);
+    }
+    return hash | 1;
 }

@@ -96,6 +96,9 @@ typedef struct dct_model {
     dct_name_index tensor_index, meta_index;
 } dct_model;
 
+/* Which files these are, and as of when: never 0. The fingerprint is of headers alone, and two fine-tunes can have the same. */
+uint64_t dct_model_identity(const dct_model *m);
+
 /* Reads the header(s) of a model: a GGUF file, the first of several, or a directory. DCT_BAD_FILE names field and byte. On
  * failure nothing stays open. At most 8 x header + 1 MiB is taken from the arena. `path` must outlive the model. */
 dct_status dct_model_open(dct_model *model, const char *path, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;

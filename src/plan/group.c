@@ -18,6 +18,10 @@ bool dct_plan_same_weights(const dct_plan *a, const dct_plan *b) {
     return true;
 }
 
+bool dct_plan_shares_weights(const dct_plan *a, const dct_plan *b) {
+    return a->identity != 0 && a->identity == b->identity && dct_plan_same_weights(a, b);
+}
+
 bool dct_item_is_own(const dct_item *item) {
     return strcmp(item->name, DCT_ITEM_RECORD) == 0 || strcmp(item->name, DCT_ITEM_KERNEL) == 0;
 }

@@ -32,6 +32,8 @@ typedef struct dct_bases { char *of[DCT_REGION_COUNT]; } dct_bases;
 
 /* Whether the two hold the same packed weights in the same places: then these need to be there once. */
 bool dct_plan_same_weights(const dct_plan *a, const dct_plan *b);
+/* And these are of one file, so that they may lie in memory once. */
+bool dct_plan_shares_weights(const dct_plan *a, const dct_plan *b);
 
 /* Items outside the reservation belong to the process and to all its plans together, but for those that each plan has for
  * itself. */

@@ -137,6 +137,7 @@ typedef struct dct_plan_table { dct_rope_table t; uint64_t offset, bytes; } dct_
 typedef struct dct_plan {
     char arch[32], model_name[64];
     uint64_t fingerprint, file_bytes, tensor_bytes, n_params;
+    uint64_t identity;              /* of the model's files; 0: read from a plan file, and not known */
     uint64_t profile_hash;          /* of the cost profile */
     dct_bounds bounds;
     uint32_t n_weights, n_caches, n_tables, n_items, n_phases;

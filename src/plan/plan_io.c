@@ -12,6 +12,7 @@
  * allocated, ids against the count of what they name, offsets against their region, texts must end inside their field. What the
  * numbers mean is the verifier's business. The first defect sticks in the cursor; the rest of the walk does nothing.
  */
+#include <float.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -90,6 +91,7 @@ static void field_f64(cursor *c, double *v, const char *what) {
     memcpy(&bits, v, sizeof bits);
     field_u64(c, &bits, what);
     memcpy(v, &bits, sizeof bits);
+    if (!(*v >= 0 && *v <= DBL_MAX)) defect(c, what); /* times, and what they come from */
 }
 
 static void field_bool(cursor *c, bool *v, const char *what) {
@@ -297,6 +299,7 @@ static void walk_step(cursor *c, const dct_phase *phase, dct_step *step) {
     field_u32(c, &step->wait_begin, "a step's waits");
     field_u32(c, &step->n_waits, "a step's waits");
     field_f32(c, &step->est_us, "a step's time");
+    if (!(step->est_us >= 0 && step->est_us <= FLT_MAX)) defect(c, "a step's time");
 }
 
 static void check_steps(cursor *c, const dct_phase *phase) {

@@ -143,6 +143,9 @@ static dct_status take_inside(dct_checker *c, const dct_item *item, item_walk *w
         return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG,
                           "item '%s' of %s: %llu bytes at %llu, the one before ends at %llu, the region at %llu", item->name,
                           dct_region_name(item->region), (ull)item->bytes, (ull)item->offset, (ull)w->end, (ull)size);
+    bool is_state = w->region == DCT_REGION_PERSISTENT || w->region == DCT_REGION_RUNTIME; /* with words that threads wait at */
+    if (is_state && item->offset % DCT_PLAN_ALIGN != 0)
+        return dct_refuse(c, DCT_DEFECT_ALIGNMENT, "item '%s' lies at %llu, no whole line", item->name, (ull)item->offset);
     w->end += item->bytes;
     return DCT_OK;
 }

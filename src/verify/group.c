@@ -33,7 +33,7 @@ static bool may_share(const dct_group *g, uint32_t plan, uint32_t region, uint32
     if (plan == other_plan || region != other_region) return false;
     if (region == DCT_REGION_ARENA) return g->exclusive;
     return region == DCT_REGION_WEIGHTS && g->part_of[plan][region].offset == g->part_of[other_plan][region].offset &&
-           dct_plan_same_weights(g->plans[plan], g->plans[other_plan]);
+           dct_plan_shares_weights(g->plans[plan], g->plans[other_plan]);
 }
 
 static dct_status check_pair(const dct_group *g, uint32_t plan, uint32_t region, uint32_t other_plan, uint32_t other_region,

@@ -71,7 +71,8 @@ static dct_status check_place(dct_checker *c, const dct_facts *f, dct_value_id v
         return dct_refuse(c, defect, "%s: value %u '%s' at %llu, its list says %llu", phase->name, v, value->name,
                           (unsigned long long)at.offset, (unsigned long long)listed);
     }
-    if (f->root[v] != v && at.offset != phase->places[f->root[v]].offset) {
+    const dct_place *over = &phase->places[f->root[v]];
+    if (f->root[v] != v && (at.region != over->region || at.offset != over->offset)) {
         return dct_refuse(c, DCT_DEFECT_ALIAS_INVALID, "%s: value %u '%s' does not lie where the value does that it overwrites",
                           phase->name, v, value->name);
     }

@@ -154,13 +154,15 @@ static dct_status check_step_ops(dct_checker *c, dct_facts *f) {
     return DCT_OK;
 }
 
-/* Steps wait for earlier ones, by all the waits that are listed. */
+/* Steps wait for earlier ones, by all the waits that are listed, each step by its own: a run ends when the steps do that nobody
+ * waits for. */
 static dct_status check_waits(dct_checker *c, const dct_phase *phase) {
     uint64_t n_waits = 0;
     for (uint32_t s = 0; s < phase->n_steps; s++) {
         const dct_step *step = &phase->steps[s];
-        if (!dct_range_within(step->wait_begin, step->n_waits, phase->n_waits))
-            return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: the waits of step %u are not in the list", phase->name, s);
+        if (step->wait_begin != n_waits || !dct_range_within(step->wait_begin, step->n_waits, phase->n_waits))
+            return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: the waits of step %u are not behind those of the step before",
+                              phase->name, s);
         for (uint32_t i = 0; i < step->n_waits; i++) {
             uint32_t on = phase->waits[step->wait_begin + i];
             if (on >= s) return dct_refuse(c, DCT_DEFECT_WAIT_INVALID, "%s: step %u waits for step %u", phase->name, s, on);

@@ -236,6 +236,38 @@ static void weights_of_one_file_are_there_once(void **state) {
     dctms_group_free(group);
 }
 
+/* Two fine-tunes can have one header: they are two files, and each answers as alone. */
+static void files_with_one_header_are_two(void **state) {
+    (void)state;
+    static const char *const files[N] = {MODELS "tiny-vl-f16.gguf", DCT_BINARY_DIR "/test_group.gguf"};
+    FILE *in = fopen(files[0], "rb"), *out = fopen(files[1], "wb");
+    assert_true(in != NULL && out != NULL);
+    for (int byte; (byte = fgetc(in)) != EOF;) fputc(byte, out);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    dctms_group *group = group_of(files, same_ctx, DCTMS_CONCURRENT);
+    assert_int_equal(group->layout.plans[0]->fingerprint, group->layout.plans[1]->fingerprint);
+    assert_int_equal(dct_group_region_bytes(&group->layout, DCT_REGION_WEIGHTS), 2 * group->layout.plans[0]->region_bytes[DCT_REGION_WEIGHTS]);
+    dctms_session *again, *s = open_on(files[0], dctms_group_member(group, 0));
+    dctms_model *model = model_of(files[0]);
+    dctms_error err;
+    assert_int_equal(dctms_session_open(model, dctms_group_member(group, 0), NULL, &again, &err), DCTMS_USAGE);
+    assert_non_null(strstr(err.message, "has a session already"));
+    dctms_model_free(model);
+    dctms_session_free(s);
+    dctms_group_free(group);
+    static const char *const twice[N] = {MODELS "tiny-vl-f16.gguf", MODELS "tiny-vl-f16.gguf"};
+    group = group_of(twice, same_ctx, DCTMS_CONCURRENT);
+    s = open_on(twice[0], dctms_group_member(group, 0));
+    model = model_of(files[1]); /* whose weights are not those that lie there */
+    assert_int_equal(dctms_session_open(model, dctms_group_member(group, 1), NULL, &again, &err), DCTMS_USAGE);
+    assert_non_null(strstr(err.message, "are of another file"));
+    dctms_model_free(model);
+    dctms_session_free(s);
+    dctms_group_free(group);
+    unlink(files[1]);
+}
+
 typedef struct progress_seen {
     uint64_t done, total;
 } progress_seen;
@@ -443,6 +475,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_member_can_be_opened_again),
         cmocka_unit_test(the_envelope_adds_up),
         cmocka_unit_test(weights_of_one_file_are_there_once),
+        cmocka_unit_test(files_with_one_header_are_two),
         cmocka_unit_test(progress_ends_at_its_total),
         cmocka_unit_test(an_exclusive_group_runs_one_at_a_time),
         cmocka_unit_test(who_is_refused_writes_nothing),
