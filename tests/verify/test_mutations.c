@@ -154,7 +154,20 @@ static void attention_before_store(bench *b) { /* the wait of attention is turne
 static void wait_for_itself(bench *b) { decode(b)->waits[decode(b)->steps[3].wait_begin] = 3; }
 static void wait_for_later(bench *b) { decode(b)->waits[decode(b)->steps[3].wait_begin] = decode(b)->n_steps - 1; }
 static void wait_out_of_list(bench *b) { decode(b)->steps[3].wait_begin = decode(b)->n_waits; }
+static void waits_overlap(bench *b) { decode(b)->steps[decode(b)->n_steps - 1].wait_begin--; } /* the last entry is nobody's */
 static void wait_unused(bench *b) { decode(b)->steps[decode(b)->n_steps - 1].n_waits--; }
+
+/* A byte goes from one item of state to the one before. */
+static void item_unaligned(bench *b) {
+    for (uint32_t i = 0; i + 1 < b->plan->n_items; i++) {
+        dct_item *item = &b->plan->items[i];
+        if (item->region != DCT_REGION_PERSISTENT || item[1].region != item->region || item[1].bytes == 0) continue;
+        item[0].bytes++;
+        item[1].offset++;
+        item[1].bytes--;
+        return;
+    }
+}
 
 static void no_workers(bench *b) { decode(b)->steps[1].n_workers = 0; }
 static void too_many_workers(bench *b) { decode(b)->steps[1].n_workers = b->plan->bounds.threads + 1; }
@@ -460,12 +473,13 @@ static const struct damage {
     ROW(OP_MISSING, product_done_twice), ROW(OP_MISSING, model_has_one_more),
     ROW(STEP_ORDER, steps_swapped), ROW(STEP_ORDER, tail_swapped), ROW(STEP_ORDER, wait_removed), ROW(STEP_ORDER, attention_before_store),
     ROW(WAIT_INVALID, wait_for_itself), ROW(WAIT_INVALID, wait_for_later), ROW(WAIT_INVALID, wait_out_of_list), ROW(WAIT_INVALID, wait_unused),
+    ROW(WAIT_INVALID, waits_overlap),
     ROW(WORKERS_INVALID, no_workers), ROW(WORKERS_INVALID, too_many_workers), ROW(WORKERS_INVALID, worker_beyond), ROW(WORKERS_INVALID, worker_wraps),
     ROW(OVERLAP, output_over_input), ROW(OVERLAP, two_outputs_share), ROW(OVERLAP, scratch_over_output), ROW(OVERLAP, over_residual),
     ROW(OVERLAP, table_elsewhere),
     ROW(ALIAS_INVALID, alias_not_allowed), ROW(ALIAS_INVALID, alias_elsewhere), ROW(ALIAS_INVALID, alias_read_later),
     ROW(ALIAS_INVALID, residual_is_factor), ROW(ALIAS_INVALID, query_is_key), ROW(ALIAS_INVALID, value_is_key), ROW(ALIAS_INVALID, key_read_later),
-    ROW(ALIGNMENT, value_unaligned), ROW(ALIGNMENT, weight_unaligned), ROW(ALIGNMENT, cache_unaligned),
+    ROW(ALIGNMENT, value_unaligned), ROW(ALIGNMENT, weight_unaligned), ROW(ALIGNMENT, cache_unaligned), ROW(ALIGNMENT, item_unaligned),
     ROW(OUT_OF_REGION, value_beyond), ROW(OUT_OF_REGION, value_wraps), ROW(OUT_OF_REGION, value_in_kv), ROW(OUT_OF_REGION, logits_in_arena),
     ROW(OUT_OF_REGION, weight_beyond), ROW(OUT_OF_REGION, cache_beyond),
     ROW(SIZE_WRONG, value_too_small), ROW(SIZE_WRONG, value_too_large), ROW(SIZE_WRONG, table_too_small),
