@@ -5,8 +5,6 @@
  * Positions count bytes of the plain text (a space is one, though tokens spell it with three). With a lead space, position 0
  * is that space, and text[i] stands at i + 1.
  */
-#include <string.h>
-
 #include "base/half.h"
 #include "text/merge.h"
 #include "text/unicode.h"
@@ -31,17 +29,11 @@ static uint32_t key_of(const dct_tokenizer *t, uint32_t made) {
     return ~ascending;
 }
 
-/* Whether the symbol at pos begins with a space: one of the text, or the sign that stands for it in tokens. */
-static bool is_at_space(const spm_text *x, uint32_t pos, uint32_t len) {
-    const uint8_t *p = x->text + pos - x->lead;
-    const dct_spelling *sign = &x->t->spelling[' '];
-    return pos < x->lead || *p == ' ' || (len >= sign->n && memcmp(p, sign->bytes, sign->n) == 0);
-}
-
 /* What two neighbours make: a token, or a merge where there are merges. */
 static uint32_t made_of(const spm_text *x, uint32_t pos, uint32_t len, uint32_t len_right) {
     if (x->t->has_scores) return token_at(x, pos, len + len_right);
-    if (x->t->special.cut_at_spaces && is_at_space(x, pos + len, len_right)) return DCT_NO_TOKEN;
+    const uint8_t *text_right = x->text + pos + len - x->lead; /* the lead space is no right neighbour */
+    if (x->t->special.cut_at_spaces && dct_vocab_begins_with_space(x->t, text_right, len_right)) return DCT_NO_TOKEN;
     dct_token left = token_at(x, pos, len), right = token_at(x, pos + len, len_right);
     return left == DCT_NO_TOKEN || right == DCT_NO_TOKEN ? DCT_NO_TOKEN : dct_vocab_find_merge(x->t, left, right);
 }

@@ -1,8 +1,6 @@
 /* text/tokenizer: a text is cut at the special tokens it may contain, and the stretches between go to BPE or SPM. */
 #include "text/tokenizer.h"
 
-#include <string.h>
-
 #include "text/pretokenize.h"
 #include "text/vocab.h"
 
@@ -57,11 +55,6 @@ dct_status dct_sink_put_byte(const dct_tokenizer *t, uint8_t byte, dct_token_sin
     return DCT_OK;
 }
 
-static bool begins_with_space(const dct_tokenizer *t, const uint8_t *text, uint64_t n) {
-    const dct_spelling *sign = &t->spelling[' ']; /* people may type it */
-    return text[0] == ' ' || (n >= sign->n && memcmp(text, sign->bytes, sign->n) == 0);
-}
-
 /* A stretch stands at the beginning or after a special token: in both places SPM puts its space, or in the first alone; before a
  * space perhaps not. */
 static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_t n, bool is_first, void *scratch,
@@ -69,7 +62,7 @@ static dct_status put_plain(const dct_tokenizer *t, const uint8_t *text, uint64_
     if (n == 0) return DCT_OK;
     if (t->kind == DCT_VOCAB_SPM) {
         bool leads = t->special.add_space_prefix && (is_first || !t->special.space_prefix_first) &&
-                     !(t->special.space_prefix_once && begins_with_space(t, text, n));
+                     !(t->special.space_prefix_once && dct_vocab_begins_with_space(t, text, n));
         return dct_spm_encode(t, text, (uint32_t)n, leads, scratch, sink, err);
     }
     dct_pre_walk walk = dct_pre_start(t->pre, text, n);

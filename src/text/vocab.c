@@ -57,6 +57,11 @@ dct_token dct_vocab_find_plain(const dct_tokenizer *t, bool lead_space, const ui
     return DCT_NO_TOKEN;
 }
 
+bool dct_vocab_begins_with_space(const dct_tokenizer *t, const uint8_t *text, uint64_t n) {
+    const dct_spelling *sign = &t->spelling[' '];
+    return (n > 0 && text[0] == ' ') || (n >= sign->n && memcmp(text, sign->bytes, sign->n) == 0);
+}
+
 /* ---- merges ---- */
 
 uint64_t dct_vocab_merge_hash(const dct_tokenizer *t, dct_token left, dct_token right) {

@@ -63,6 +63,9 @@ static inline dct_str dct_vocab_text(const dct_tokenizer *t, dct_token id) {
  * text never becomes one. With `lead_space`, as if one more space stood in front. */
 dct_token dct_vocab_find_plain(const dct_tokenizer *t, bool lead_space, const uint8_t *text, uint64_t n);
 
+/* Whether a text begins with a space, or with the sign that stands for one in SPM's tokens, which people may type. */
+bool dct_vocab_begins_with_space(const dct_tokenizer *t, const uint8_t *text, uint64_t n);
+
 /* The rank of merging two neighbours, or DCT_NO_TOKEN. */
 uint32_t dct_vocab_find_merge(const dct_tokenizer *t, dct_token left, dct_token right);
 
