@@ -370,10 +370,11 @@ static bool id_of_config(dct_hf_build *b, dct_json config, const char *key, uint
 }
 
 static bool put_id(dct_hf_build *b, const vocab *v, dct_json generation, const char *token_key, const char *id_key,
-                   const char *our_key, uint32_t *id) {
-    bool found = token_of_config(b, v, token_key, id) || id_of_config(b, generation, id_key, id) ||
-                 id_of_config(b, dct_hf_holder(b, id_key), id_key, id);
-    if (found && b->status == DCT_OK) dct_hf_put_u32(b, our_key, *id);
+                   const char *our_key) {
+    uint32_t id = 0;
+    bool found = token_of_config(b, v, token_key, &id) || id_of_config(b, generation, id_key, &id) ||
+                 id_of_config(b, dct_hf_holder(b, id_key), id_key, &id);
+    if (found && b->status == DCT_OK) dct_hf_put_u32(b, our_key, id);
     return found;
 }
 
@@ -450,7 +451,6 @@ static void check_kind(dct_hf_build *b, vocab *v) {
 
 void dct_hf_tokenizer(dct_hf_build *b, const dct_hf_texts *texts) {
     vocab v = {0};
-    uint32_t bos = UINT32_MAX, eos = UINT32_MAX, pad;
     if (texts->tokenizer.ptr == NULL) return; /* text/ says what is missing, when it is needed */
     v.root = open_json(b, texts->tokenizer, "tokenizer.json");
     v.config = open_json(b, texts->tokenizer_config, "tokenizer_config.json");
@@ -463,9 +463,9 @@ void dct_hf_tokenizer(dct_hf_build *b, const dct_hf_texts *texts) {
     put_tokens(b, &v);
     put_merges(b, &v);
     if (b->status != DCT_OK) return;
-    bool has_bos = put_id(b, &v, generation, "bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id", &bos);
-    put_id(b, &v, generation, "eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id", &eos);
-    put_id(b, &v, generation, "pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id", &pad);
+    bool has_bos = put_id(b, &v, generation, "bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id");
+    put_id(b, &v, generation, "eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id");
+    put_id(b, &v, generation, "pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id");
     put_ends(b, generation);
     put_switches(b, &v, has_bos);
     put_template(b, &v, texts);
