@@ -8,8 +8,6 @@
 #include "cli/cli.h"
 #include "tools/tools.h"
 
-enum { PATH_BYTES = 4096 };
-
 /* Makes a folder and its parents; false when one cannot be made. */
 static bool make_folders(char *path) {
     for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
@@ -22,7 +20,7 @@ static bool make_folders(char *path) {
 
 /* Where the profile lies when nobody says where: as the XDG base directories have it. Returns the exit code. */
 static int default_path(const char **out) {
-    static char path[PATH_BYTES];
+    static char path[CLI_PATH_BYTES];
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = -1;
     if (cache != NULL && cache[0] == '/') n = snprintf(path, sizeof path, "%s/dctms", cache);

@@ -205,13 +205,16 @@ void cli_drop_newline(const char *text, size_t *n);
 /* What a verb reads ("-": standard input) and what it writes; each list ends with NULL, and cli_add_path leaves out what is NULL.
  * The check refuses an output that is an input, or another output, whatever the names (DCT_USAGE), and one that cannot be
  * written, after saying so. */
-enum { CLI_MAX_PATHS = 4 };
+enum { CLI_MAX_PATHS = 4, CLI_PATH_BYTES = 4096 };
 typedef struct cli_paths {
     const char *in[CLI_MAX_PATHS + 1], *out[CLI_MAX_PATHS + 1];
     bool into_directories; /* an output that is a directory is one to write files into */
 } cli_paths;
 void cli_add_path(const char **list, const char *path);
 int cli_check_outputs(const cli_paths *paths);
+
+/* Part i, from 1, of a model in parts, which is named by its first (NAME-00001-of-00003.gguf); false when there is none. */
+bool cli_model_part(const char *path, unsigned i, char part[CLI_PATH_BYTES]);
 
 /* ---- ids.c: the tokens of a text ---- */
 

@@ -1,4 +1,5 @@
 /* plan --emit: the command that runs the plan, in the words that lead to the same bounds wherever it is started. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "cli/cli.h"
 #include "tools/tools.h"
 
-enum { MAX_WORDS = 24, PATH_BYTES = 4096 };
+enum { MAX_WORDS = 24 };
 
 #define DEFAULT_PROMPT "/etc/dctms/prompt.txt"
 
@@ -65,36 +66,67 @@ bool cli_check_emit(const cli_options *o) {
 
 /* The path of the model from / on, under the name that was given: a link's own name says what its target's does not, as in the
  * caches of Hugging Face. */
-static bool find_model(const char *given, char path[PATH_BYTES]) {
-    char parent[PATH_BYTES];
+static bool find_model(const char *given, char path[CLI_PATH_BYTES]) {
+    char parent[CLI_PATH_BYTES];
     const char *slash = strrchr(given, '/'), *name = slash != NULL ? slash + 1 : given;
     if (dct_os_is_directory(given) || strlen(given) >= sizeof parent) return realpath(given, path) != NULL;
     snprintf(parent, sizeof parent, "%.*s", (int)(slash != NULL ? slash - given + 1 : 1), slash != NULL ? given : ".");
     if (realpath(parent, path) == NULL) return false;
     size_t n = strlen(path);
-    int more = snprintf(path + n, PATH_BYTES - n, "%s%s", n > 1 ? "/" : "", name);
-    return more >= 0 && (size_t)more < PATH_BYTES - n;
+    int more = snprintf(path + n, CLI_PATH_BYTES - n, "%s%s", n > 1 ? "/" : "", name);
+    return more >= 0 && (size_t)more < CLI_PATH_BYTES - n;
 }
 
-/* A container sees the model's directory alone: whether a link there leads out of it. */
-static bool leads_out(const char *model, bool is_directory) {
-    static char file[PATH_BYTES], target[PATH_BYTES];
-    const char *slash = strrchr(model, '/');
-    size_t n = is_directory ? strlen(model) : (size_t)(slash - model);
-    snprintf(file, sizeof file, "%s%s", model, is_directory ? "/config.json" : "");
-    return realpath(file, target) != NULL && (strncmp(target, model, n) != 0 || target[n] != '/');
+static bool leads_out(const char *file, const char *directory, size_t n_directory) {
+    static char target[CLI_PATH_BYTES];
+    return realpath(file, target) != NULL && (strncmp(target, directory, n_directory) != 0 || target[n_directory] != '/');
+}
+
+/* What is read of a directory. */
+static bool is_of_a_model(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && (strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0);
+}
+
+/* The first by name in the model's directory that leads out of it. */
+static bool find_way_out_of(const char *directory, char way_out[CLI_PATH_BYTES]) {
+    static char file[CLI_PATH_BYTES];
+    size_t n = strlen(directory);
+    bool found = false;
+    DIR *entries = opendir(directory);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        if (!is_of_a_model(entry->d_name)) continue;
+        int bytes = snprintf(file, sizeof file, "%s/%s", directory, entry->d_name);
+        if (bytes < 0 || (size_t)bytes >= sizeof file || !leads_out(file, directory, n)) continue;
+        if (!found || strcmp(file, way_out) < 0) memcpy(way_out, file, (size_t)bytes + 1);
+        found = true;
+    }
+    if (entries != NULL) closedir(entries);
+    return found;
+}
+
+/* A container sees the model's directory alone: whether a link there leads out of it, and which. */
+static bool find_way_out(const char *model, bool is_directory, char way_out[CLI_PATH_BYTES]) {
+    if (is_directory) return find_way_out_of(model, way_out);
+    size_t n = (size_t)(strrchr(model, '/') - model);
+    snprintf(way_out, CLI_PATH_BYTES, "%s", model);
+    if (leads_out(way_out, model, n)) return true;
+    for (unsigned i = 1; cli_model_part(model, i, way_out); i++) {
+        if (leads_out(way_out, model, n)) return true;
+    }
+    return false;
 }
 
 int cli_emit(const dctms_plan *plan, const char *name, const cli_options *o) {
-    static char model[PATH_BYTES], program[PATH_BYTES];
+    static char model[CLI_PATH_BYTES], program[CLI_PATH_BYTES], way_out[CLI_PATH_BYTES];
     const char *given = cli_model_path(o), *prompt = o->prompt_file != NULL ? o->prompt_file : DEFAULT_PROMPT;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n > 0) program[n] = '\0';
     if (!find_model(given, model)) return cli_usage("%s: its place cannot be found", given);
     bool is_directory = dct_os_is_directory(model);
-    if (strcmp(o->emit, "systemd") != 0 && leads_out(model, is_directory))
-        return cli_usage("--emit %s: %s is a link out of its directory, and a container has that alone; name the file itself",
-                         o->emit, given);
+    if (strcmp(o->emit, "systemd") != 0 && find_way_out(model, is_directory, way_out))
+        return cli_usage("--emit %s: %s is a link out of its directory, and a container has that alone; name the place of the "
+                         "files themselves", o->emit, way_out);
     dctms_plan_info info;
     dctms_plan_get_info(plan, &info);
     command c;

@@ -25,7 +25,7 @@ static bool same_place(const place *a, const place *b) {
 /* False when there is no telling, not even by the directory: opening the path will say why. */
 static bool find_directory(const char *path, place *at) {
     const char *slash = strrchr(path, '/');
-    char directory[4096];
+    char directory[CLI_PATH_BYTES];
     struct stat st;
     size_t n = slash == NULL ? 0 : (size_t)(slash - path) + 1;
     if (n >= sizeof directory) return false;
@@ -50,17 +50,19 @@ static bool lies_in(const char *out_path, const place *out, const place *in) {
     return out->exists && find_directory(out_path, &parent) && parent.dev == in->dev && parent.ino == in->ino;
 }
 
-/* A model in parts is named by its first, NAME-00001-of-00003.gguf; the others are read as well. */
-static bool is_a_part(const char *in_path, const place *out) {
+bool cli_model_part(const char *path, unsigned i, char part[CLI_PATH_BYTES]) {
     enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
-    size_t n = strlen(in_path);
-    char part[4096];
+    size_t n = strlen(path);
     unsigned first, n_parts;
-    if (n < TAIL || n >= sizeof part || sscanf(in_path + n - TAIL, "-%5u-of-%5u.gguf", &first, &n_parts) != 2) return false;
-    memcpy(part, in_path, n + 1);
-    for (unsigned i = 1; i <= n_parts; i++) {
+    if (n < TAIL || n >= CLI_PATH_BYTES || sscanf(path + n - TAIL, "-%5u-of-%5u.gguf", &first, &n_parts) != 2) return false;
+    snprintf(part, CLI_PATH_BYTES, "%.*s-%05u-of-%05u.gguf", (int)(n - TAIL), path, i, n_parts);
+    return i <= n_parts;
+}
+
+static bool is_a_part(const char *in_path, const place *out) {
+    char part[CLI_PATH_BYTES];
+    for (unsigned i = 1; cli_model_part(in_path, i, part); i++) {
         place at;
-        snprintf(part + n - TAIL, TAIL + 1, "-%05u-of-%05u.gguf", i, n_parts);
         if (find_place(part, true, &at) && same_place(&at, out)) return true;
     }
     return false;

@@ -17,7 +17,7 @@
 #include "base/safe_text.h"
 #include "cli/protocol.h"
 
-enum { DEFAULT_OUTPUT = 256, DEFAULT_CTX = 1280, SETTINGS_BYTES = 512, PATH_BYTES = 4096, LEAST_NEIGHBOUR_BYTES = 1024 * 1024 };
+enum { DEFAULT_OUTPUT = 256, DEFAULT_CTX = 1280, SETTINGS_BYTES = 512, LEAST_NEIGHBOUR_BYTES = 1024 * 1024 };
 
 /* ---- reading the flags: each prints its own usage error and returns false ---- */
 
@@ -229,8 +229,8 @@ static int check_lengths(const protocol_request *r) {
 
 /* ---- what is kept ---- */
 
-static const char *path_in(const protocol_request *r, const char *name, char path[PATH_BYTES]) {
-    snprintf(path, PATH_BYTES, "%s/%s", r->options->directory, name);
+static const char *path_in(const protocol_request *r, const char *name, char path[CLI_PATH_BYTES]) {
+    snprintf(path, CLI_PATH_BYTES, "%s/%s", r->options->directory, name);
     return path;
 }
 
@@ -249,7 +249,7 @@ static void describe_settings(const protocol_request *r, char text[SETTINGS_BYTE
 }
 
 static int check_settings(const protocol_request *r) {
-    char path[PATH_BYTES], wanted[SETTINGS_BYTES], found[SETTINGS_BYTES] = "";
+    char path[CLI_PATH_BYTES], wanted[SETTINGS_BYTES], found[SETTINGS_BYTES] = "";
     dct_file file;
     dct_err err;
     path_in(r, "settings.json", path);
@@ -267,10 +267,10 @@ static int check_settings(const protocol_request *r) {
 }
 
 static int open_records(protocol_request *r) {
-    char path[PATH_BYTES];
+    char path[CLI_PATH_BYTES];
     dct_err err;
     bool kept = r->options->directory != NULL;
-    if (kept && strlen(r->options->directory) > PATH_BYTES - 64) return cli_usage("the name of the directory is too long");
+    if (kept && strlen(r->options->directory) > CLI_PATH_BYTES - 64) return cli_usage("the name of the directory is too long");
     if (kept && mkdir(r->options->directory, 0777) != 0 && errno != EEXIST) {
         cli_note("dctms: %s: %s\n", r->options->directory, strerror(errno));
         return DCT_SYSTEM;
@@ -392,7 +392,7 @@ static int save_reports(const protocol_request *r, const dct_protocol *p) {
                    {"latency.svg", draw_latency},      {"memory.svg", draw_memory}};
     int code = 0;
     for (size_t i = 0; code == 0 && r->options->directory != NULL && i < sizeof reports / sizeof *reports; i++) {
-        char path[PATH_BYTES];
+        char path[CLI_PATH_BYTES];
         cli_sink sink = {0};
         dct_err err;
         bool built = reports[i].build(p, cli_sink_write, &sink, &err) == DCT_OK;

@@ -65,8 +65,11 @@ int protocol_become_peer(const protocol_job *job, int to_parent) {
     add_flag(&w, "-o", "jsonl");
     add_flag(&w, "--no-warmup", NULL);
     add_tests(&w, job, pairs);
+    int messages = fcntl(2, F_DUPFD_CLOEXEC, 3);
     if (!redirect(to_parent)) return DCT_SYSTEM;
     execv(w.at[0], (char *const *)(uintptr_t)w.at);
+    int why = errno;
+    if (messages >= 0 && dup2(messages, 2) == 2) cli_note("dctms: %s: %s\n", dct_show_path(w.at[0]).text, strerror(why));
     return DCT_SYSTEM;
 }
 

@@ -24,6 +24,7 @@ void dct_seat_release(dct_seat *seat) {
 }
 
 void dct_seat_leave(dct_seat *seat) {
+    atomic_store(&seat->holds, 0); /* before the look: who begins to move it behind the look finds that it holds nothing */
     while (atomic_load(&seat->state) == BEING_MOVED) dct_os_yield(); /* one system call of another worker */
     dct_seat_release(seat);
 }
@@ -34,14 +35,14 @@ static bool is_stopped(int32_t thread) {
     return dct_os_thread_ns(thread) - before < RAN_NS;
 }
 
-/* False when somebody else moves it, or the system refuses. */
-static bool move(dct_seat *seat, int32_t thread, uint32_t cpu) {
+/* False when somebody else moves it, when it holds something else by now, or when the system refuses. */
+static bool move(dct_seat *seat, uint32_t holds, int32_t thread, uint32_t cpu) {
     dct_os_cpus one;
     uint32_t state = SITS, bits = 8 * sizeof *one.bits;
     if (cpu >= 8 * sizeof one.bits || !atomic_compare_exchange_strong(&seat->state, &state, BEING_MOVED)) return false;
     memset(&one, 0, sizeof one);
     one.bits[cpu / bits] = 1ul << cpu % bits;
-    bool moved = dct_os_keep_thread(thread, &one);
+    bool moved = atomic_load(&seat->holds) == holds && dct_os_keep_thread(thread, &one);
     atomic_store(&seat->state, moved ? MOVED : SITS);
     return moved;
 }
@@ -51,7 +52,7 @@ bool dct_seat_help(dct_seat *mine, dct_seat *other) {
     int32_t thread = atomic_load(&other->thread);
     if (holds == 0 || thread == 0 || here == UINT32_MAX) return false;
     if (holds == here + 1) return true;
-    if (!is_stopped(thread) || atomic_load(&other->holds) != holds) return false;
-    if (move(other, thread, here)) (void)move(mine, 0, holds - 1);
+    if (!is_stopped(thread)) return false;
+    if (move(other, holds, thread, here)) (void)move(mine, atomic_load(&mine->holds), 0, holds - 1);
     return false;
 }

@@ -102,11 +102,14 @@ double dct_stats_sigma(const double *x, uint32_t n); /* of a sample: over n - 1;
 /* Ascending, in place: a heapsort of our own, since the C library's may ask for memory and the process may be sealed. */
 void dct_stats_sort(double *x, uint32_t n);
 
-/* The mean of the cells' coefficients of variation. */
+/* How many cells have two values or more: one value says nothing of its spread. */
+uint32_t dct_stats_spread_cells(const dct_sample *cells, uint32_t n);
+
+/* The mean of the coefficients of variation of those cells; 0 when there is none. */
 double dct_stats_mean_cv(const dct_sample *cells, uint32_t n);
 
 /* 95 % intervals by the percentile bootstrap: the values of each cell are drawn anew with replacement, the cells stay. `a` and
- * `b` are drawn independently. The same seed gives the same interval. A cell of one value says nothing of its spread. */
+ * `b` are drawn independently. The same seed gives the same interval. */
 void dct_stats_bootstrap_mean(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out);
 void dct_stats_bootstrap_cv(const dct_sample *cells, uint32_t n, uint64_t seed, dct_spread *out);
 void dct_stats_bootstrap_cv_ratio(const dct_sample *a, uint32_t n_a, const dct_sample *b, uint32_t n_b, uint64_t seed,
@@ -122,16 +125,18 @@ typedef struct dct_row_key {
 
 typedef struct dct_row {
     uint32_t n_calls, n_cells;          /* 0: nothing was measured */
+    uint32_t n_spread;                  /* cells of two calls or more; 0: sigma, cv and its interval say nothing */
     uint32_t n_prompt_low, n_prompt_high; /* tokens */
-    double mean_ms, sigma_ms, cv;       /* means over the cells */
+    double mean_ms, sigma_ms, cv;       /* means over the cells; the last two over those of a spread */
     dct_spread mean_interval, cv_interval;
     double tokens_per_s;                /* generated, over the whole latency; the mean of the calls */
     uint64_t peak_rss, vm_hwm;          /* the largest */
 } dct_row;
 
+/* Over the cells that were measured of both. */
 typedef struct dct_comparison {
-    bool known;          /* the same cells were measured of both, and the baseline's CV is not 0 */
-    double latency, cv;  /* ours over theirs */
+    bool known, cv_known; /* there are such cells; both CV are known and the baseline's is not 0 */
+    double latency, cv;   /* ours over theirs */
     dct_spread cv_interval;
 } dct_comparison;
 

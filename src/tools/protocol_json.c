@@ -10,7 +10,7 @@
 static const char *const names[] = {
     "stress",   "run", "category", "system",  "calls",        "cells",          "mean_ms",     "mean_ms_low", "mean_ms_high",
     "sigma_ms", "cv",  "cv_low",   "cv_high", "tokens_per_s", "peak_rss_bytes", "vm_hwm_bytes"};
-enum { N_NAMES = sizeof names / sizeof *names, FIRST_NUMBER = 4, VALUE_BYTES = 32 };
+enum { N_NAMES = sizeof names / sizeof *names, FIRST_NUMBER = 4, FIRST_SPREAD = 9, N_SPREAD = 4, VALUE_BYTES = 32 };
 
 typedef struct values {
     char text[N_NAMES][VALUE_BYTES];
@@ -31,13 +31,15 @@ static void fill(const dct_row_key *key, const dct_row *r, values *v) {
     snprintf(v->text[n++], VALUE_BYTES, "%u", r->n_cells);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) snprintf(v->text[n++], VALUE_BYTES, "%.6f", numbers[i]);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) snprintf(v->text[n++], VALUE_BYTES, "%" PRIu64, bytes[i]);
+    for (uint32_t i = 0; r->n_spread == 0 && i < N_SPREAD; i++) v->text[FIRST_SPREAD + i][0] = '\0'; /* sigma_ms to cv_high */
 }
 
 static void put_json(const dct_text *t, const values *v, bool first) {
     dct_text_put(t, first ? "\n  {" : ",\n  {");
     for (uint32_t i = 0; i < N_NAMES; i++) {
         const char *quote = i < FIRST_NUMBER ? "\"" : "";
-        dct_text_put(t, "%s\"%s\": %s%s%s", i == 0 ? "" : ", ", names[i], quote, v->text[i], quote);
+        const char *text = v->text[i][0] != '\0' ? v->text[i] : "null";
+        dct_text_put(t, "%s\"%s\": %s%s%s", i == 0 ? "" : ", ", names[i], quote, text, quote);
     }
     dct_text_put(t, "}");
 }
@@ -68,9 +70,9 @@ static dct_status put_rows(const dct_protocol *p, const dct_text *t, bool json, 
     return DCT_OK;
 }
 
-/* A bound may be infinite, where a baseline never differed; JSON has no number for that. */
-static void put_bound(const dct_text *t, const char *name, double bound) {
-    if (isfinite(bound)) dct_text_put(t, ", \"%s\": %.6f", name, bound);
+/* A bound may be infinite, where a baseline never differed; JSON has no number for that, nor for what is not known. */
+static void put_ratio(const dct_text *t, const char *name, bool known, double ratio) {
+    if (known && isfinite(ratio)) dct_text_put(t, ", \"%s\": %.6f", name, ratio);
     else dct_text_put(t, ", \"%s\": null", name);
 }
 
@@ -86,10 +88,11 @@ static dct_status put_comparisons(const dct_protocol *p, const dct_text *t, dct_
         dct_status status = dct_protocol_compare(p, &a, &b, &c, err);
         if (status != DCT_OK) return status;
         if (!c.known) continue;
-        dct_text_put(t, "%s\n  {\"against\": \"%s\", \"stress\": \"%s\", \"latency_ratio\": %.6f, \"cv_ratio\": %.6f",
-                     first ? "" : ",", dct_system_name(theirs), dct_stress_name(stress), c.latency, c.cv);
-        put_bound(t, "cv_ratio_low", c.cv_interval.low);
-        put_bound(t, "cv_ratio_high", c.cv_interval.high);
+        dct_text_put(t, "%s\n  {\"against\": \"%s\", \"stress\": \"%s\", \"latency_ratio\": %.6f", first ? "" : ",",
+                     dct_system_name(theirs), dct_stress_name(stress), c.latency);
+        put_ratio(t, "cv_ratio", c.cv_known, c.cv);
+        put_ratio(t, "cv_ratio_low", c.cv_known, c.cv_interval.low);
+        put_ratio(t, "cv_ratio_high", c.cv_known, c.cv_interval.high);
         dct_text_put(t, "}");
         first = false;
     }

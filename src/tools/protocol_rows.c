@@ -1,6 +1,4 @@
 /* tools/protocol_rows: what the calls of one system say: cells, and figures over them. */
-#include <string.h>
-
 #include "tools/protocol.h"
 
 enum { MAX_CELLS = DCT_PROTOCOL_RUNS * DCT_PROTOCOL_PROMPTS };
@@ -51,14 +49,14 @@ static void add_call(dct_row *row, const dct_call *c) {
 }
 
 static void summarise(const dct_protocol *p, const dct_row_key *key, const cells *all, dct_row *row) {
-    *row = (dct_row){.n_cells = all->n};
+    *row = (dct_row){.n_cells = all->n, .n_spread = dct_stats_spread_cells(all->cell, all->n)};
     if (all->n == 0) return;
     for (uint32_t i = 0; i < p->n_calls; i++)
         if (is_of(&p->calls[i], key)) add_call(row, &p->calls[i]);
     row->tokens_per_s /= row->n_calls;
     for (uint32_t i = 0; i < all->n; i++) {
         row->mean_ms += dct_stats_mean(all->cell[i].x, all->cell[i].n) / all->n;
-        row->sigma_ms += dct_stats_sigma(all->cell[i].x, all->cell[i].n) / all->n;
+        if (row->n_spread > 0) row->sigma_ms += dct_stats_sigma(all->cell[i].x, all->cell[i].n) / row->n_spread;
     }
     row->cv = dct_stats_mean_cv(all->cell, all->n);
     dct_stats_bootstrap_mean(all->cell, all->n, p->seed, &row->mean_interval);
@@ -81,8 +79,32 @@ static double mean_of_means(const cells *all) {
     return sum / all->n;
 }
 
-static bool same_cells(const cells *a, const cells *b) {
-    return a->n == b->n && memcmp(a->number, b->number, a->n * sizeof *a->number) == 0;
+static bool has_number(const cells *all, uint32_t number) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->number[i] == number) return true;
+    return false;
+}
+
+/* Cells that `other` has not are dropped. */
+static void keep_common(cells *all, const cells *other) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (!has_number(other, all->number[i])) continue;
+        all->number[n] = all->number[i];
+        all->cell[n++] = all->cell[i];
+    }
+    all->n = n;
+}
+
+static void compare(const cells *a, const cells *b, uint64_t seed, dct_comparison *out) {
+    if (a->n == 0) return;
+    out->known = true;
+    out->latency = mean_of_means(a) / mean_of_means(b);
+    double cv_b = dct_stats_mean_cv(b->cell, b->n);
+    out->cv_known = cv_b > 0 && dct_stats_spread_cells(a->cell, a->n) > 0;
+    if (!out->cv_known) return;
+    out->cv = dct_stats_mean_cv(a->cell, a->n) / cv_b;
+    dct_stats_bootstrap_cv_ratio(a->cell, a->n, b->cell, b->n, seed, &out->cv_interval);
 }
 
 dct_status dct_protocol_compare(const dct_protocol *p, const dct_row_key *ours, const dct_row_key *theirs, dct_comparison *out,
@@ -93,12 +115,10 @@ dct_status dct_protocol_compare(const dct_protocol *p, const dct_row_key *ours, 
     dct_arena_init(&work, 0);
     dct_status status = gather(p, ours, &work, &a, err);
     if (status == DCT_OK) status = gather(p, theirs, &work, &b, err);
-    double cv_b = status == DCT_OK ? dct_stats_mean_cv(b.cell, b.n) : 0;
-    if (cv_b > 0 && same_cells(&a, &b)) {
-        out->known = true;
-        out->latency = mean_of_means(&a) / mean_of_means(&b);
-        out->cv = dct_stats_mean_cv(a.cell, a.n) / cv_b;
-        dct_stats_bootstrap_cv_ratio(a.cell, a.n, b.cell, b.n, p->seed, &out->cv_interval);
+    if (status == DCT_OK) {
+        keep_common(&a, &b);
+        keep_common(&b, &a);
+        compare(&a, &b, p->seed, out);
     }
     dct_arena_deinit(&work);
     return status;

@@ -23,6 +23,13 @@ double dct_stats_sigma(const double *x, uint32_t n) {
     return n > 1 ? sqrt(sum / (n - 1)) : 0;
 }
 
+uint32_t dct_stats_spread_cells(const dct_sample *cells, uint32_t n) {
+    uint32_t n_spread = 0;
+    for (uint32_t i = 0; i < n; i++) n_spread += cells[i].n > 1;
+    return n_spread;
+}
+
+/* 0 for a cell of one value. */
 static double cv_of(const dct_sample *cell) {
     double mean = dct_stats_mean(cell->x, cell->n);
     return mean > 0 ? dct_stats_sigma(cell->x, cell->n) / mean : 0;
@@ -30,8 +37,9 @@ static double cv_of(const dct_sample *cell) {
 
 double dct_stats_mean_cv(const dct_sample *cells, uint32_t n) {
     double sum = 0;
+    uint32_t n_spread = dct_stats_spread_cells(cells, n);
     for (uint32_t i = 0; i < n; i++) sum += cv_of(&cells[i]);
-    return n > 0 ? sum / n : 0;
+    return n_spread > 0 ? sum / n_spread : 0;
 }
 
 /* ---- drawing ---- */
@@ -54,16 +62,17 @@ static void draw_cell(const dct_sample *cell, uint64_t *dice, double *mean, doub
 }
 
 typedef struct drawn {
-    double mean, cv; /* over the cells */
+    double mean, cv; /* over the cells; cv over those that have a spread */
 } drawn;
 
 static drawn draw_cells(const dct_sample *cells, uint32_t n, uint64_t *dice) {
     drawn sum = {0, 0};
+    uint32_t n_spread = dct_stats_spread_cells(cells, n);
     for (uint32_t i = 0; i < n; i++) {
         double mean, sigma;
         draw_cell(&cells[i], dice, &mean, &sigma);
         sum.mean += mean / n;
-        sum.cv += mean > 0 ? sigma / mean / n : 0;
+        sum.cv += mean > 0 && cells[i].n > 1 ? sigma / mean / n_spread : 0;
     }
     return sum;
 }

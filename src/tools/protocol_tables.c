@@ -49,8 +49,10 @@ static bool find_row(sheet *s, const dct_row_key *key, dct_row *row) {
 }
 
 static void put_figures(const sheet *s, const dct_row *r) {
-    dct_text_put(&s->t, "%u | %.1f | %.1f | %.4f (%.4f to %.4f) | %.2f |", r->n_calls, r->mean_ms, r->sigma_ms, r->cv,
-                 r->cv_interval.low, r->cv_interval.high, r->tokens_per_s);
+    dct_text_put(&s->t, "%u | %.1f | ", r->n_calls, r->mean_ms);
+    if (r->n_spread == 0) dct_text_put(&s->t, " | ");
+    else dct_text_put(&s->t, "%.1f | %.4f (%.4f to %.4f)", r->sigma_ms, r->cv, r->cv_interval.low, r->cv_interval.high);
+    dct_text_put(&s->t, " | %.2f |", r->tokens_per_s);
 }
 
 static void put_run(sheet *s, dct_stress stress, uint32_t run, dct_system system) {
@@ -100,10 +102,18 @@ static void put_categories(sheet *s) {
 
 static double lower_by(double ratio) { return 100 * (1 - ratio); }
 
+static void put_compared(const sheet *s, dct_system theirs, dct_stress stress, const dct_comparison *c) {
+    dct_text_put(&s->t, "| %s | %s | %.3f | ", dct_system_name(theirs), dct_stress_name(stress), c->latency);
+    if (c->cv_known)
+        dct_text_put(&s->t, "%.1f %% (%.1f to %.1f)", lower_by(c->cv), lower_by(c->cv_interval.high),
+                     lower_by(c->cv_interval.low));
+    dct_text_put(&s->t, " |\n");
+}
+
 /* Against one system: a line for each condition, and the mean of the conditions. */
 static void put_against(sheet *s, dct_system theirs) {
     double sum_latency = 0, sum_cv = 0;
-    uint32_t n = 0;
+    uint32_t n = 0, n_cv = 0;
     for (int stress = 0; stress < DCT_STRESSES && s->status == DCT_OK; stress++) {
         dct_row_key a = {{0, (dct_stress)stress, DCT_PLANNED}, DCT_PROTOCOL_CATEGORIES}, b = a;
         dct_comparison c;
@@ -113,13 +123,13 @@ static void put_against(sheet *s, dct_system theirs) {
         sum_latency += c.latency;
         sum_cv += c.cv;
         n++;
-        dct_text_put(&s->t, "| %s | %s | %.3f | %.1f %% (%.1f to %.1f) |\n", dct_system_name(theirs),
-                     dct_stress_name((dct_stress)stress), c.latency, lower_by(c.cv), lower_by(c.cv_interval.high),
-                     lower_by(c.cv_interval.low));
+        n_cv += c.cv_known;
+        put_compared(s, theirs, (dct_stress)stress, &c);
     }
-    if (n > 1)
-        dct_text_put(&s->t, "| %s | mean of %u | %.3f | %.1f %% |\n", dct_system_name(theirs), n, sum_latency / n,
-                     lower_by(sum_cv / n));
+    if (n < 2) return;
+    dct_text_put(&s->t, "| %s | mean of %u | %.3f | ", dct_system_name(theirs), n, sum_latency / n);
+    if (n_cv == n) dct_text_put(&s->t, "%.1f %%", lower_by(sum_cv / n));
+    dct_text_put(&s->t, " |\n");
 }
 
 static void put_comparison(sheet *s) {

@@ -296,6 +296,17 @@ static void identify_leaves(matcher *m) {
     }
 }
 
+/* Every input and output of one graph is, by its name, in the other, as the same value. */
+static dct_status check_names(const matcher *m, const dct_graph *of, const dct_graph *in, bool of_trace) {
+    for (dct_value_id v = 0; v < of->n_values; v++) {
+        if (!dct_value_is_end(of, v)) continue;
+        dct_value_id same = end_of_name(in, &of->values[v]), t = of_trace ? v : same;
+        if (same == DCT_NONE || m->twin[of_trace ? same : v] != t)
+            return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: '%s' is not the graph's", m->phase->name, of->values[v].name);
+    }
+    return DCT_OK;
+}
+
 static dct_status check_ends(matcher *m) {
     for (dct_op_id t = 0; t < m->trace->n_ops; t++) {
         if (m->found[t]) continue;
@@ -305,14 +316,8 @@ static dct_status check_ends(matcher *m) {
     dct_value_id logits = m->plan->logits == DCT_NONE ? DCT_NONE : m->twin[m->plan->logits];
     if (logits != m->trace->logits)
         return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: the output is not the model's", m->phase->name);
-    for (dct_value_id t = 0; t < m->trace->n_values; t++) {
-        if (!dct_value_is_end(m->trace, t)) continue;
-        dct_value_id v = end_of_name(m->plan, &m->trace->values[t]);
-        if (v == DCT_NONE || m->twin[v] != t)
-            return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: '%s' is not the graph's", m->phase->name,
-                              m->trace->values[t].name);
-    }
-    return DCT_OK;
+    dct_status status = check_names(m, m->trace, m->plan, true);
+    return status == DCT_OK ? check_names(m, m->plan, m->trace, false) : status;
 }
 
 dct_status dct_check_graph_match(dct_checker *c, const dct_phase *phase, const dct_graph *traced) {

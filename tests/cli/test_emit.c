@@ -178,7 +178,21 @@ static void a_link_keeps_its_name(void **state) {
     assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/snapshot/named.gguf", "--emit", "systemd"), 0);
     assert_non_null(strstr(out, "/snapshot/named.gguf"));
     assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/snapshot/named.gguf", "--emit", "docker"), 1);
-    assert_non_null(strstr(out, "is a link out of its directory"));
+    assert_non_null(strstr(out, "/snapshot/named.gguf is a link out of its directory"));
+}
+
+/* Any file that is read, not only the one that is named; which one, is said. */
+static void every_file_of_the_model_counts(void **state) {
+    (void)state;
+    char out[TEXT_BYTES];
+    assert_int_equal(RUN(out, COMMAND, "synth", "qwen2.5-0.5b", "--type", "hf-bf16", "--header", "-o", PLACE "/dir"), 0);
+    assert_int_equal(symlink("/etc/hostname", PLACE "/dir/notes.txt"), 0); /* not read */
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "docker"), 0);
+    assert_int_equal(rename(PLACE "/dir/model.safetensors", PLACE "/blob"), 0);
+    assert_int_equal(symlink("../blob", PLACE "/dir/model.safetensors"), 0);
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "docker"), 1);
+    assert_non_null(strstr(out, "/dir/model.safetensors is a link out of its directory"));
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "systemd"), 0);
 }
 
 static void what_cannot_be_written_is_refused(void **state) {
@@ -201,6 +215,7 @@ int main(void) {
         cmocka_unit_test(a_pod),
         cmocka_unit_test(a_job),
         cmocka_unit_test(a_link_keeps_its_name),
+        cmocka_unit_test(every_file_of_the_model_counts),
         cmocka_unit_test(what_cannot_be_written_is_refused),
     };
     return cmocka_run_group_tests(tests, make_place, drop_place);

@@ -29,6 +29,10 @@ static void mean_and_sigma_are_those_of_a_sample(void **state) {
     expect_near(dct_stats_mean(pair, 0), 0, 0);
 }
 
+static dct_call call_of(uint32_t run, dct_system system, uint32_t prompt, uint32_t repetition, double ms) {
+    return (dct_call){.key = {run, DCT_STRESS_NONE, system}, .prompt = prompt, .repetition = repetition, .n_prompt = 1, .n_predicted = 1, .latency_ms = ms};
+}
+
 /* Scale does not matter; the mean is over cells, whatever their size. */
 static void cv_is_taken_in_each_cell(void **state) {
     (void)state;
@@ -38,6 +42,52 @@ static void cv_is_taken_in_each_cell(void **state) {
     expect_near(dct_stats_mean_cv(cells, 2), of_eight, 1e-15);
     expect_near(dct_stats_mean_cv(cells, 4), (2 * of_eight + of_pair) / 4, 1e-15);
     expect_near(dct_stats_mean_cv(cells, 0), 0, 0);
+}
+
+/* A cell of one value is neither steady nor unsteady: it counts in means alone. */
+static void one_value_has_no_spread(void **state) {
+    (void)state;
+    const dct_sample cells[] = {{eight, 8}, {pair, 1}, {tenfold, 8}, {pair, 1}};
+    const dct_sample spread[] = {{eight, 8}, {tenfold, 8}};
+    dct_spread with, without;
+    assert_int_equal(dct_stats_spread_cells(cells, 4), 2);
+    assert_int_equal(dct_stats_spread_cells(cells + 1, 1), 0);
+    expect_near(dct_stats_mean_cv(cells, 4), dct_stats_mean_cv(spread, 2), 1e-15);
+    expect_near(dct_stats_mean_cv(cells + 1, 1), 0, 0);
+    dct_stats_bootstrap_cv(cells, 4, 1, &with);
+    dct_stats_bootstrap_cv(spread, 2, 1, &without);
+    expect_near(with.low, without.low, 0.05 * without.low); /* of other draws */
+    expect_near(with.high, without.high, 0.05 * without.high);
+}
+
+/* Calls of planned and dynamic in run 1, and of planned alone in run 2 and of prompt 1: what is compared is what both have. */
+static void common_cells_are_compared(void **state) {
+    (void)state;
+    const double planned[] = {8, 12, 50, 60, 9}, dynamic[] = {16, 24};
+    dct_call calls[7];
+    for (uint32_t i = 0; i < 5; i++) calls[i] = call_of(i < 4 ? 1 + i / 2 : 1, DCT_PLANNED, i < 4 ? 0 : 1, 1 + i % 2, planned[i]);
+    for (uint32_t i = 0; i < 2; i++) calls[5 + i] = call_of(1, DCT_DYNAMIC, 0, 1 + i, dynamic[i]);
+    const dct_protocol p = {.calls = calls, .n_calls = 7, .seed = 1};
+    const dct_row_key a = {{0, DCT_STRESS_NONE, DCT_PLANNED}, DCT_PROTOCOL_CATEGORIES};
+    const dct_row_key b = {{0, DCT_STRESS_NONE, DCT_DYNAMIC}, DCT_PROTOCOL_CATEGORIES};
+    const dct_row_key c = {{0, DCT_STRESS_NONE, DCT_LLAMA_CPP}, DCT_PROTOCOL_CATEGORIES};
+    dct_comparison found;
+    dct_row row;
+    dct_err err;
+    assert_int_equal(dct_protocol_compare(&p, &a, &b, &found, &err), DCT_OK);
+    assert_true(found.known && found.cv_known);
+    expect_near(found.latency, 0.5, 1e-15);
+    expect_near(found.cv, 1, 1e-12);
+    assert_int_equal(dct_protocol_compare(&p, &a, &c, &found, &err), DCT_OK);
+    assert_false(found.known);
+    assert_int_equal(dct_protocol_row(&p, &a, &row, &err), DCT_OK);
+    assert_true(row.n_calls == 5 && row.n_cells == 3 && row.n_spread == 2);
+    const dct_protocol one = {.calls = calls + 4, .n_calls = 2, .seed = 1}; /* a call of each system, of two prompts */
+    assert_int_equal(dct_protocol_compare(&one, &a, &b, &found, &err), DCT_OK);
+    assert_false(found.known);
+    calls[4].prompt = 0;
+    assert_int_equal(dct_protocol_compare(&one, &a, &b, &found, &err), DCT_OK);
+    assert_true(found.known && !found.cv_known);
 }
 
 static void what_does_not_vary_has_no_width(void **state) {
@@ -145,6 +195,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mean_and_sigma_are_those_of_a_sample),
         cmocka_unit_test(cv_is_taken_in_each_cell),
+        cmocka_unit_test(one_value_has_no_spread),
+        cmocka_unit_test(common_cells_are_compared),
         cmocka_unit_test(what_does_not_vary_has_no_width),
         cmocka_unit_test(a_pair_has_the_ends_that_enumeration_gives),
         cmocka_unit_test(a_seed_is_an_interval),
