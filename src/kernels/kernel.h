@@ -36,7 +36,8 @@ typedef enum dct_rope_style {
 /* ---- quantised activations: a row of k (a multiple of 32) ----
  *   int8 codes[k] | f32 scales[k/32] | i16 sums[k/16], the whole padded to 64 bytes. Block of 32: amax = max |x|;
  *   scale = amax/127; inverse = amax >= DCT_Q8_TINY ? 127/amax : 0 (127/amax must not overflow); code =
- *   round-half-even(x * inverse); sums are of 16 codes each. scale is NaN when an x is not finite. */
+ *   round-half-even(x * inverse); sums are of 16 codes each. scale is NaN when an x is not finite,
+ *   and then the codes and sums of that block are unspecified. */
 #define DCT_Q8_TINY 0x1p-100f
 static inline uint64_t dct_q8_row_bytes(uint64_t k) { return (k + k / 32 * 4 + k / 16 * 2 + 63) & ~(uint64_t)63; }
 static inline const int8_t *dct_q8_codes(const void *row) { return row; }

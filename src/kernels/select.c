@@ -58,7 +58,8 @@ static bool has_avx_vnni(void) {
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
 }
 
-/* __builtin_cpu_supports asks the system too: registers that it does not save count as absent. */
+/* __builtin_cpu_supports asks the system too: registers that it does not save count as absent. What fills a table is compiled
+ * with the instructions of its kernels, so it is not called either where they are absent. */
 static void fill_vectors(void) {
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -67,10 +68,10 @@ static void fill_vectors(void) {
     present[DCT_ISA_AVX2_VNNI] = avx2 && has_avx_vnni();
     present[DCT_ISA_AVX512] = avx512;
     present[DCT_ISA_AVX512_VNNI] = avx512 && __builtin_cpu_supports("avx512vnni");
-    dct_kernels_fill_avx2(&tables[DCT_ISA_AVX2]);
-    dct_kernels_fill_avx2_vnni(&tables[DCT_ISA_AVX2_VNNI]);
-    dct_kernels_fill_avx512(&tables[DCT_ISA_AVX512]);
-    dct_kernels_fill_avx512_vnni(&tables[DCT_ISA_AVX512_VNNI]);
+    if (present[DCT_ISA_AVX2]) dct_kernels_fill_avx2(&tables[DCT_ISA_AVX2]);
+    if (present[DCT_ISA_AVX2_VNNI]) dct_kernels_fill_avx2_vnni(&tables[DCT_ISA_AVX2_VNNI]);
+    if (present[DCT_ISA_AVX512]) dct_kernels_fill_avx512(&tables[DCT_ISA_AVX512]);
+    if (present[DCT_ISA_AVX512_VNNI]) dct_kernels_fill_avx512_vnni(&tables[DCT_ISA_AVX512_VNNI]);
 }
 #elif defined(DCT_KERNELS_NEON)
 /* Elsewhere than on Linux, what the compiler was told of the processor. */
@@ -88,7 +89,7 @@ static void fill_vectors(void) {
     present[DCT_ISA_NEON] = true;
     present[DCT_ISA_NEON_DOT] = has_dotprod();
     dct_kernels_fill_neon(&tables[DCT_ISA_NEON]);
-    dct_kernels_fill_neon_dot(&tables[DCT_ISA_NEON_DOT]);
+    if (present[DCT_ISA_NEON_DOT]) dct_kernels_fill_neon_dot(&tables[DCT_ISA_NEON_DOT]);
 }
 #else
 static void fill_vectors(void) {}
