@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Who moves a worker takes its seat from SITS to BEING_MOVED first, so that one alone does; the worker itself ends MOVED. */
-enum { SITS, BEING_MOVED, MOVED };
+enum { SITS = 0, BEING_MOVED, MOVED };
 
 enum {
     LOOK_NS = 3000, /* between two looks at a thread's clock */
@@ -27,6 +27,7 @@ void dct_seat_leave(dct_seat *seat) {
     atomic_store(&seat->holds, 0); /* before the look: who begins to move it behind the look finds that it holds nothing */
     while (atomic_load(&seat->state) == BEING_MOVED) dct_os_yield(); /* one system call of another worker */
     dct_seat_release(seat);
+    atomic_store(&seat->thread, 0); /* until it takes the seat again, where it may run is its own business */
 }
 
 static bool is_stopped(int32_t thread) {
@@ -53,6 +54,6 @@ bool dct_seat_help(dct_seat *mine, dct_seat *other) {
     if (holds == 0 || thread == 0 || here == UINT32_MAX) return false;
     if (holds == here + 1) return true;
     if (!is_stopped(thread)) return false;
-    if (move(other, holds, thread, here)) (void)move(mine, atomic_load(&mine->holds), 0, holds - 1);
-    return false;
+    if (!move(other, holds, thread, here)) return false;
+    return !move(mine, atomic_load(&mine->holds), 0, holds - 1);
 }

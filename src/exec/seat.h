@@ -18,7 +18,7 @@
 
 typedef struct dct_seat {
     alignas(64) _Atomic uint32_t holds; /* the processor on which the worker began to take pieces, + 1; 0: it holds none */
-    _Atomic uint32_t state;             /* SITS, BEING_MOVED, MOVED (seat.c) */
+    _Atomic uint32_t state;             /* 0: it sits where the system put it; else seat.c */
     _Atomic int32_t thread;             /* 0: none that could be moved */
     dct_os_cpus allowed;                /* where it may run; its own, others do not look */
 } dct_seat;
@@ -26,17 +26,20 @@ typedef struct dct_seat {
 /* The calling thread is this worker from now on. */
 void dct_seat_take(dct_seat *seat);
 
-/* The worker begins to take pieces. */
-static inline void dct_seat_hold(dct_seat *seat) { atomic_store_explicit(&seat->holds, dct_os_cpu() + 1, memory_order_release); }
-
-/* It has finished the last one. Where it was moved, it may run everywhere again. */
+/* It has finished the last piece. Where it was moved, it may run everywhere again. */
 void dct_seat_release(dct_seat *seat);
+
+/* The worker begins to take pieces, and was not moved before: who holds one must not be kept where another process runs. */
+static inline void dct_seat_hold(dct_seat *seat) {
+    if (atomic_load_explicit(&seat->state, memory_order_relaxed) != 0) dct_seat_release(seat);
+    atomic_store_explicit(&seat->holds, dct_os_cpu() + 1, memory_order_release);
+}
 
 /* The calling thread is no worker any more, and runs where it might before it took the seat. */
 void dct_seat_leave(dct_seat *seat);
 
 /* For `other`, which may hold a piece that `mine` waits for. True when it should have this very processor: it was stopped here,
- * and runs when the caller sleeps. */
+ * or was moved here while the caller cannot go; it runs when the caller sleeps. */
 bool dct_seat_help(dct_seat *mine, dct_seat *other);
 
 #endif
