@@ -37,7 +37,8 @@ static dct_status adopt_references(dct_plan *plan, const dct_graph *g, dct_arena
         for (uint32_t i = 0; i < g->n_weights; i++) plan->weights[i].w = g->weights[i];
         for (uint32_t i = 0; i < g->n_caches; i++) plan->caches[i].c = g->caches[i];
         for (uint32_t i = 0; i < g->n_tables; i++) {
-            uint64_t bytes = (uint64_t)g->tables[i].n_ctx * g->tables[i].n_rot * sizeof(float); /* 32 + 32 + 2 bits */
+            /* Fits: the value of the table has as many (dct_graph_value). */
+            uint64_t bytes = (uint64_t)g->tables[i].n_ctx * g->tables[i].n_rot * sizeof(float);
             plan->tables[i] = (dct_plan_table){.t = g->tables[i], .bytes = bytes};
         }
         return DCT_OK;

@@ -253,8 +253,11 @@ static void fill_arena(builder *b) {
     close_region(b);
 }
 
-/* 4 KiB of page tables map 2 MiB; the kernel keeps them behind huge pages as well, to be able to split those. */
-static uint64_t page_table_bytes(uint64_t mapped) { return dct_round_up(mapped / 512, DCT_PLAN_PAGE) + DCT_PLAN_PAGE; }
+/* 4 KiB of page tables map 2 MiB, and 4 KiB above them 1 GiB; the kernel keeps them behind huge pages as well, to be able to
+ * split those. */
+static uint64_t page_table_bytes(uint64_t mapped) {
+    return dct_round_up(mapped / 512, DCT_PLAN_PAGE) + dct_round_up(mapped / 512 / 512, DCT_PLAN_PAGE);
+}
 
 static void fill_runtime(builder *b, const dct_compile_params *params) {
     dct_plan *plan = b->plan;
@@ -281,8 +284,8 @@ static dct_status place_outer_values(dct_plan *plan, const ends *e, dct_phase *p
     for (dct_value_id v = 0; v < g->n_values; v++) {
         const dct_value *value = &g->values[v];
         dct_place *place = &phase->places[v];
-        bool end = v == g->ids || v == g->pos || v == g->logits;
-        if (value->kind == DCT_KIND_INTERMEDIATE || dct_value_is_end(g, v)) continue;
+        bool is_logits = dct_lies_in_logits(g, v), end = v == g->ids || v == g->pos || is_logits;
+        if ((value->kind == DCT_KIND_INTERMEDIATE && !is_logits) || dct_value_is_end(g, v)) continue;
         if (value->kind == DCT_KIND_WEIGHT) *place = (dct_place){DCT_REGION_WEIGHTS, plan->weights[value->ref].offset};
         else if (value->kind == DCT_KIND_KV) *place = (dct_place){DCT_REGION_KV, plan->caches[value->ref].offset};
         else if (value->kind == DCT_KIND_PERSISTENT && value->ref != DCT_NONE)
@@ -303,9 +306,8 @@ dct_status dct_envelope(dct_plan *plan, const dct_compile_params *params, dct_ar
     ends e = fill_persistent(&b, params);
     fill_arena(&b);
     fill_runtime(&b, params);
-    if (b.overflow || !dct_add_u64(plan->reserve_bytes, plan->outside_bytes, &plan->m_max_bytes)) {
-        return dct_fail(err, DCT_NO_FIT, "the envelope does not fit in 64 bits");
-    }
+    bool fits = !b.overflow && dct_add_u64(plan->reserve_bytes, plan->outside_bytes, &plan->m_max_bytes);
+    if (!fits || plan->m_max_bytes > INT64_MAX) return dct_fail(err, DCT_NO_FIT, "the envelope does not fit in 63 bits");
     lay_regions(plan);
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         ends own = ends_of(plan, &plan->phases[i], e);

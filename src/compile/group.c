@@ -84,8 +84,8 @@ dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusiv
         for (uint32_t i = 0; i < n; i++) g.part_of[i][r] = g.part_of[host_of(&g, i, r)][r];
     }
     for (uint32_t i = 0; i < n; i++) fits = fits && add_outside(&g, i);
-    fits = fits && dct_add_u64(g.reserve_bytes, g.outside_bytes, &g.m_max_bytes);
-    if (!fits) return dct_fail(err, DCT_NO_FIT, "the envelope of %u models does not fit in 64 bits", n);
+    fits = fits && dct_add_u64(g.reserve_bytes, g.outside_bytes, &g.m_max_bytes) && g.m_max_bytes <= INT64_MAX;
+    if (!fits) return dct_fail(err, DCT_NO_FIT, "the envelope of %u models does not fit in 63 bits", n);
     *out = g;
     return DCT_OK;
 }

@@ -117,7 +117,8 @@ dct_status dct_lifetimes_find(dct_graph *g, const dct_schedule *s, uint32_t thre
     l.items = dct_arena_array(arena, g->n_values, sizeof *l.items);
     if (item_of == NULL || l.values == NULL || l.items == NULL) return dct_fail_memory(err, arena, "lifetimes");
     for (dct_value_id v = 0; v < g->n_values; v++) {
-        bool in_arena = g->values[v].kind == DCT_KIND_INTERMEDIATE && g->values[v].alias_of == DCT_NONE;
+        const dct_value *value = &g->values[v];
+        bool in_arena = value->kind == DCT_KIND_INTERMEDIATE && value->alias_of == DCT_NONE && !dct_lies_in_logits(g, v);
         item_of[v] = in_arena ? l.n : DCT_NONE;
         if (in_arena) l.values[l.n++] = v;
     }

@@ -34,6 +34,10 @@ dct_value_id dct_alias_root(const dct_graph *g, dct_value_id v) {
     return v;
 }
 
+bool dct_lies_in_logits(const dct_graph *g, dct_value_id v) {
+    return g->logits != DCT_NONE && dct_alias_root(g, v) == dct_alias_root(g, g->logits);
+}
+
 /* Whether op could put output 0 into the bytes of its in-place input, were it the last to read it. An alias always has the higher
  * id, so chains of aliases end; an input named twice is read in one place while it is written in another. */
 static bool could_run_in_place(const dct_graph *g, const dct_op *op) {
@@ -41,7 +45,7 @@ static bool could_run_in_place(const dct_graph *g, const dct_op *op) {
     if (slot < 0 || (uint32_t)slot >= op->n_in || op->in[slot] == DCT_NONE) return false;
     dct_value_id in = op->in[slot];
     const dct_value *from = &g->values[in], *to = &g->values[op->out[0]];
-    if (from->kind != DCT_KIND_INTERMEDIATE || to->kind != DCT_KIND_INTERMEDIATE) return false;
+    if (from->kind != DCT_KIND_INTERMEDIATE || (to->kind != DCT_KIND_INTERMEDIATE && op->out[0] != g->logits)) return false;
     if (from->bytes != to->bytes || from->format != to->format || in > op->out[0]) return false;
     for (uint32_t k = 0; k < op->n_in; k++) {
         if (k != (uint32_t)slot && op->in[k] == in) return false;
@@ -71,7 +75,7 @@ static void describe_op(orderer *o, dct_op_id i) {
     uint32_t *over = makes + DCT_OP_MAX_OUT;
     dct_order_node n = {.after = after, .reads = reads, .makes = makes, .over = over,
                         .scratch_bytes = dct_scratch_all(g, op, o->threads)};
-    bool in_place = could_run_in_place(g, op);
+    bool in_place = could_run_in_place(g, op) && is_packed(g, op->out[0]);
     for (uint32_t k = 0; k < op->n_in; k++) {
         dct_value_id v = op->in[k];
         if (v == DCT_NONE) continue;

@@ -19,6 +19,9 @@ uint64_t dct_scratch_all(const dct_graph *g, const dct_op *op, uint32_t threads)
 /* The value whose bytes v takes in the end. */
 dct_value_id dct_alias_root(const dct_graph *g, dct_value_id v);
 
+/* Whether v takes the bytes of the logits, which are persistent: these, and what they are made of in place. */
+bool dct_lies_in_logits(const dct_graph *g, dct_value_id v);
+
 /* schedule: steps and waits of a phase, and what they order. */
 typedef struct dct_schedule {
     uint32_t n_steps, n_waits;

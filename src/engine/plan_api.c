@@ -301,6 +301,32 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
     return status == DCT_OK ? verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err) : status;
 }
 
+static dct_status need_bytes(const char *name, uint64_t has, uint64_t need, dct_defect *defect, dct_err *err) {
+    if (has >= need) return DCT_OK;
+    *defect = DCT_DEFECT_ITEMS_WRONG;
+    return dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", name, (unsigned long long)has,
+                    (unsigned long long)need);
+}
+
+static uint64_t item_bytes(const dct_plan *plan, dct_region region, const char *name, bool outside) {
+    const dct_item *item = dct_plan_item(plan, region, name, outside);
+    return item != NULL ? item->bytes : 0;
+}
+
+/* Scratch that may lie over the arena, and pages of the kernel, which needs page tables of 8 bytes for each 4 KiB at least. */
+static dct_status check_shared_items(const dct_plan *plan, const dct_items *need, dct_defect *defect, dct_err *err) {
+    uint64_t text = item_bytes(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, false);
+    uint64_t staging = item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, false);
+    dct_place over;
+    if (text == 0 && !plan->bounds.overlap) text = plan->region_bytes[DCT_REGION_ARENA];
+    if (dct_plan_staging(plan, need->staging_bytes, &over)) staging = need->staging_bytes;
+    dct_status status = need_bytes(DCT_ITEM_TEXT_SCRATCH, text, need->text_scratch_bytes, defect, err);
+    if (status == DCT_OK) status = need_bytes(DCT_ITEM_STAGING, staging, need->staging_bytes, defect, err);
+    if (status != DCT_OK) return status;
+    return need_bytes(DCT_ITEM_KERNEL, item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_KERNEL, true),
+                      need->kernel_bytes + plan->reserve_bytes / 512, defect, err);
+}
+
 /* What a session of this model takes beside its graphs. A plan of another version, or one that was tampered with, may have it
  * smaller than that, which the plan itself does not show. */
 static dct_status check_items(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_defect *defect, dct_err *err) {
@@ -308,21 +334,19 @@ static dct_status check_items(const dct_plan *plan, const dctms_model *m, dct_ar
     dct_status status = dct_items_measure(m, &plan->bounds, plan->n_smaller + 1, work, &need, err);
     for (uint32_t i = 0; status == DCT_OK && i < need.n; i++) {
         const dct_extra_item *wanted = &need.item[i];
-        const dct_item *item = dct_plan_item(plan, wanted->region, wanted->name, wanted->outside);
-        if (item != NULL && item->bytes >= wanted->bytes) continue;
-        *defect = DCT_DEFECT_ITEMS_WRONG;
-        status = dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", wanted->name,
-                          (unsigned long long)(item != NULL ? item->bytes : 0), (unsigned long long)wanted->bytes);
+        uint64_t has = item_bytes(plan, wanted->region, wanted->name, wanted->outside);
+        status = need_bytes(wanted->name, has, wanted->bytes, defect, err);
     }
-    return status;
+    return status == DCT_OK ? check_shared_items(plan, &need, defect, err) : status;
 }
 
 void dct_explain_defect(dct_defect code, dct_err *why) {
-    const char *text = dct_defect_text(code);
-    char where[sizeof why->message];
-    if (strncmp(why->message, text, strlen(text)) == 0) return;
-    memcpy(where, why->message, sizeof where);
-    dct_fail(why, DCT_BAD_FILE, "%s: %.250s", text, where);
+    const char *text = dct_defect_text(code), *name = dct_defect_name(code), *where = why->message;
+    char copy[sizeof why->message];
+    if (strncmp(where, text, strlen(text)) == 0) return;
+    if (strncmp(where, name, strlen(name)) == 0 && strncmp(where + strlen(name), ": ", 2) == 0) where += strlen(name) + 2;
+    snprintf(copy, sizeof copy, "%s", where);
+    dct_fail(why, DCT_BAD_FILE, "%s: %.250s", text, copy);
 }
 
 dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model, char defect[32], dctms_error *err) {

@@ -43,7 +43,9 @@ static dct_status find_weights(const dct_plan *plan, const dct_model *model, dct
     return DCT_OK;
 }
 
-static dct_status load(dctms_runner *r, const dctms_graph *graph, const dct_model *model, dct_arena *work, dct_err *err) {
+/* *blamed becomes the weights' file where that is at fault. */
+static dct_status load(dctms_runner *r, const dctms_graph *graph, const dct_model *model, dct_arena *work, const char **blamed,
+                       dct_err *err) {
     const dct_plan *plan = r->handle->plan;
     dct_progress unseen = {0};
     dct_place place;
@@ -54,6 +56,7 @@ static dct_status load(dctms_runner *r, const dctms_graph *graph, const dct_mode
     l.staging = r->bases.of[place.region] + place.offset;
     dct_status status = find_weights(plan, model, work, &l, err);
     if (status == DCT_OK) status = dct_load_all(&l, err);
+    if (status == DCT_BAD_FILE && graph->file != NULL) *blamed = graph->file->model.path;
     memset(r->bases.of[DCT_REGION_ARENA], 0, (size_t)plan->region_bytes[DCT_REGION_ARENA]); /* where the staging may lie */
     return status;
 }
@@ -75,10 +78,10 @@ static void bind_inputs(dctms_runner *r) {
 }
 
 static dct_status fill(dctms_runner *r, const dctms_graph *graph, const dct_model *model, const dct_checked_plan *plan,
-                       dct_arena *work, dct_err *err) {
+                       dct_arena *work, const char **blamed, dct_err *err) {
     void *memory;
     dct_status status = dct_start_workers(r->handle->plan, &r->bases, &r->pool, err);
-    if (status == DCT_OK) status = load(r, graph, model, work, err);
+    if (status == DCT_OK) status = load(r, graph, model, work, blamed, err);
     if (status == DCT_OK)
         status = dct_item_need(r->handle->plan, &r->bases, DCT_REGION_RUNTIME, DCT_ITEM_EXEC, dct_exec_bytes(r->handle->plan),
                                &memory, err);
@@ -90,7 +93,7 @@ static dct_status fill(dctms_runner *r, const dctms_graph *graph, const dct_mode
 /* ---- open, run, free ---- */
 
 static dct_status open_runner(const dctms_graph *graph, dctms_plan *handle, void *memory, size_t n_memory, dct_arena *work,
-                              dctms_runner **out, dct_err *err) {
+                              dctms_runner **out, const char **blamed, dct_err *err) {
     const dct_plan *plan = handle->plan;
     dct_arena keep;
     dct_model *model;
@@ -110,7 +113,7 @@ static dct_status open_runner(const dctms_graph *graph, dctms_plan *handle, void
     if (status != DCT_OK) goto fail_mapping;
     *r = here;
     atomic_fetch_add(&handle->owners, 1);
-    status = fill(r, graph, model, checked, work, err);
+    status = fill(r, graph, model, checked, work, blamed, err);
     if (status != DCT_OK) dctms_runner_free(r);
     else *out = r;
     return status;
@@ -130,9 +133,10 @@ dctms_status dctms_runner_open(const dctms_graph *graph, const dctms_plan *plan,
         return dct_give(dct_fail(&why, DCT_USAGE, "the plan is a member of a group, which is for models"), &why, err);
     dct_arena_init(&work, 0);
     dctms_plan *handle = (dctms_plan *)(uintptr_t)plan; /* only its count of owners changes */
-    dct_status status = open_runner(graph, handle, memory, n_memory, &work, runner, &why);
+    const char *blamed = plan->path;
+    dct_status status = open_runner(graph, handle, memory, n_memory, &work, runner, &blamed, &why);
     dct_arena_deinit(&work);
-    return dct_give_of_file(status, plan->path, &why, err);
+    return dct_give_of_file(status, blamed, &why, err);
 }
 
 /* The runner lies in what is given back. */

@@ -26,7 +26,7 @@ static void put_heading(const dct_text *t, const dct_plan *plan) {
 
 enum { COLUMN = 14 };
 
-/* Negative when it does not fit. Sizes are below 2^63 (verify). */
+/* Negative when it does not fit. M_max is below 2^63 (compile/envelope, verify). */
 static int64_t headroom(const dct_plan *plan, const dct_plan_room *room) {
     return (int64_t)room->available_bytes - (int64_t)plan->m_max_bytes;
 }
@@ -210,7 +210,8 @@ static void put_phase(const dct_text *t, const dct_plan *plan, const dct_phase *
     if (begin != 0) dct_text_put(t, ", the arena from %" PRIu64 " on", begin);
     dct_text_put(t, "\n%6s%14s%12s%13s  %s\n", "value", "arena offset", "bytes", "ops", "name");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
-        if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE) put_value(t, phase, v);
+        bool in_arena = dct_plan_value_place(phase, v).region == DCT_REGION_ARENA; /* not so what becomes the logits in place */
+        if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE && in_arena) put_value(t, phase, v);
     }
     for (uint32_t s = 0; s < phase->n_steps; s++) put_step(t, phase, s);
     put_certificate(t, phase);

@@ -150,6 +150,14 @@ static void *field_array(cursor *c, void *items, uint32_t *n, uint32_t most, uin
     return room;
 }
 
+/* The same where a graph of one's own may have more than a plan holds. */
+static void *field_list(cursor *c, void *items, uint32_t *n, uint32_t most, uint64_t item_bytes, uint64_t file_bytes,
+                        const char *what) {
+    if (c->status == DCT_OK && !reading(c) && *n > most)
+        c->status = dct_fail(c->err, DCT_NO_FIT, "a plan holds %u at most, not %u: %s", most, *n, what);
+    return field_array(c, items, n, most, item_bytes, file_bytes, what);
+}
+
 /* A number of an enum: what it is after the walk. */
 static uint32_t field_enum(cursor *c, uint32_t number, uint32_t end, const char *what) {
     field_below(c, &number, end, what);
@@ -278,9 +286,9 @@ enum { VALUE_FILE_BYTES = 52, OP_FILE_BYTES = 150 }; /* at least */
 
 static void walk_graph(cursor *c, const dct_plan *plan, dct_graph *g) {
     field_u32(c, &g->rows, "a graph's rows");
-    g->values = field_array(c, g->values, &g->n_values, MAX_VALUES, sizeof *g->values, VALUE_FILE_BYTES, "a graph's values");
+    g->values = field_list(c, g->values, &g->n_values, MAX_VALUES, sizeof *g->values, VALUE_FILE_BYTES, "a graph's values");
     for (uint32_t i = 0; i < g->n_values && c->status == DCT_OK; i++) walk_value(c, plan, &g->values[i], i);
-    g->ops = field_array(c, g->ops, &g->n_ops, MAX_OPS, sizeof *g->ops, OP_FILE_BYTES, "a graph's ops");
+    g->ops = field_list(c, g->ops, &g->n_ops, MAX_OPS, sizeof *g->ops, OP_FILE_BYTES, "a graph's ops");
     for (uint32_t i = 0; i < g->n_ops && c->status == DCT_OK; i++) walk_op(c, &g->ops[i], g->n_values);
     for (uint32_t i = 0; i < g->n_values && c->status == DCT_OK; i++) {
         if (g->values[i].producer != DCT_NONE && g->values[i].producer >= g->n_ops) defect(c, "a value's producer");
@@ -341,7 +349,7 @@ static void walk_phase(cursor *c, const dct_plan *plan, dct_phase *phase) {
     for (uint32_t i = 0; i < n_places && c->status == DCT_OK; i++) walk_place(c, plan, &phase->places[i]);
     phase->steps = field_array(c, phase->steps, &phase->n_steps, phase->graph.n_ops, sizeof *phase->steps, 28, "a phase's steps");
     for (uint32_t i = 0; i < phase->n_steps && c->status == DCT_OK; i++) walk_step(c, phase, &phase->steps[i]);
-    phase->waits = field_array(c, phase->waits, &phase->n_waits, MAX_WAITS, sizeof *phase->waits, 4, "a phase's waits");
+    phase->waits = field_list(c, phase->waits, &phase->n_waits, MAX_WAITS, sizeof *phase->waits, 4, "a phase's waits");
     for (uint32_t i = 0; i < phase->n_waits && c->status == DCT_OK; i++)
         field_below(c, &phase->waits[i], phase->n_steps, "a phase's waits");
     check_steps(c, phase);
@@ -376,13 +384,13 @@ static void walk_plan(cursor *c, dct_plan *p) {
     uint64_t *sums[] = {&p->reserve_bytes, &p->outside_bytes, &p->m_max_bytes};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) field_u64(c, sums[i], "the envelope");
     check_regions(c, p);
-    p->weights = field_array(c, p->weights, &p->n_weights, MAX_WEIGHTS, sizeof *p->weights, 37, "the weights");
+    p->weights = field_list(c, p->weights, &p->n_weights, MAX_WEIGHTS, sizeof *p->weights, 37, "the weights");
     for (uint32_t i = 0; i < p->n_weights && c->status == DCT_OK; i++) walk_weight(c, &p->weights[i]);
-    p->caches = field_array(c, p->caches, &p->n_caches, MAX_CACHES, sizeof *p->caches, 37, "the caches");
+    p->caches = field_list(c, p->caches, &p->n_caches, MAX_CACHES, sizeof *p->caches, 37, "the caches");
     for (uint32_t i = 0; i < p->n_caches && c->status == DCT_OK; i++) walk_cache(c, &p->caches[i]);
-    p->tables = field_array(c, p->tables, &p->n_tables, MAX_TABLES, sizeof *p->tables, 60, "the tables");
+    p->tables = field_list(c, p->tables, &p->n_tables, MAX_TABLES, sizeof *p->tables, 60, "the tables");
     for (uint32_t i = 0; i < p->n_tables && c->status == DCT_OK; i++) walk_table(c, &p->tables[i]);
-    p->items = field_array(c, p->items, &p->n_items, MAX_ITEMS, sizeof *p->items, 25, "the items");
+    p->items = field_list(c, p->items, &p->n_items, MAX_ITEMS, sizeof *p->items, 25, "the items");
     for (uint32_t i = 0; i < p->n_items && c->status == DCT_OK; i++) walk_item(c, &p->items[i]);
     field_below(c, &p->n_phases, DCT_PLAN_MAX_PHASES + 1, "the phases");
     for (uint32_t i = 0; i < p->n_phases && c->status == DCT_OK; i++) walk_phase(c, p, &p->phases[i]);

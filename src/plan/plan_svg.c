@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/size.h"
 #include "plan/plan_draw.h"
 
 enum {
@@ -45,8 +46,8 @@ static void draw_values(const canvas *c) {
     for (dct_value_id v = 0; v < g->n_values; v++) {
         const dct_value *value = &g->values[v];
         dct_op_id first, last;
-        if (value->kind != DCT_KIND_INTERMEDIATE || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last))
-            continue;
+        bool in_arena = value->kind == DCT_KIND_INTERMEDIATE && c->phase->places[v].region == DCT_REGION_ARENA;
+        if (!in_arena || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last)) continue;
         uint64_t offset = c->phase->places[v].offset;
         double top = y_of(c, offset - c->begin + value->bytes), height = y_of(c, offset - c->begin) - top;
         dct_text_put(
@@ -177,11 +178,10 @@ static void draw_waits(const canvas *c) {
 static void draw_lanes(const canvas *c) {
     draw_lane_steps(c);
     draw_waits(c);
-    uint32_t every = 1;
-    while (every * c->lane_px < 14) every++;
-    for (uint32_t w = 0; w < c->n_workers; w += every) {
+    uint64_t every = c->lane_px < 14 ? (uint64_t)ceil(14 / c->lane_px) : 1;
+    for (uint64_t w = 0; w < c->n_workers; w += every) {
         dct_text_put(&c->t, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">worker %u</text>\n", LEFT - 8,
-                     LANES_TOP + (w + 0.5) * c->lane_px + 4, w);
+                     LANES_TOP + ((double)w + 0.5) * c->lane_px + 4, (uint32_t)w);
     }
 }
 
@@ -276,7 +276,8 @@ static canvas canvas_of(const dct_plan *plan, dct_phase_kind kind, dct_text t) {
     if (c.phase == NULL) return c;
     c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
     c.begin = dct_plan_arena_begin(plan, c.phase);
-    c.bytes = c.phase->cert.height_bytes + c.phase->cert.height_bytes / 20 + 1; /* some air above */
+    uint64_t height = c.phase->cert.height_bytes;
+    if (!dct_add_u64(height, height / 20 + 1, &c.bytes)) c.bytes = height; /* some air above */
     c.n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
     c.lane_px = (double)LANES_H / c.n_workers;
     return c;

@@ -93,7 +93,8 @@ static dct_status check_regions(dct_checker *c) {
             return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "the regions are larger than any memory");
     }
     uint64_t m_max = 0;
-    if (plan->reserve_bytes != end || !dct_add_u64(end, plan->outside_bytes, &m_max) || plan->m_max_bytes != m_max) {
+    if (plan->reserve_bytes != end || !dct_add_u64(end, plan->outside_bytes, &m_max) || plan->m_max_bytes != m_max ||
+        m_max > INT64_MAX) {
         return dct_refuse(c, DCT_DEFECT_ENVELOPE_WRONG, "M_max %llu, reservation %llu, outside %llu; the regions need %llu",
                           (ull)plan->m_max_bytes, (ull)plan->reserve_bytes, (ull)plan->outside_bytes, (ull)end);
     }

@@ -12,7 +12,8 @@
  * Values of the plan are identified with values of the trace, beginning with what has an identity of its own: the two inputs
  * (those of a graph of one's own by name), weights by tensor and rows, caches by layer, tables by their numbers. A logical op is
  * then found in the trace by kind, parameters and identified inputs; its outputs become identified by that. Every op of the trace
- * must be found exactly once. Ops may come in another order as long as each cache is written and read in the trace's order.
+ * must be found exactly once. Ops may come in another order as long as each cache is written and read in the trace's order. Where
+ * the trace does one thing twice, either result may stand for the other.
  */
 #include <string.h>
 
@@ -33,6 +34,7 @@ typedef struct matcher {
     const dct_phase *phase;
     const dct_graph *plan, *trace;
     dct_value_id *twin;      /* [plan values + MAX_VIRTUAL] the trace's value; DCT_NONE while unknown */
+    dct_value_id *same;      /* [trace values] the first that is computed in the same way, or the value itself */
     bool *found;             /* [trace ops] */
     dct_op_id first_open;    /* every trace op before it was found */
     uint32_t *last_write, *last_access; /* [trace values]: number + 1 of the last found op that did, for caches */
@@ -187,20 +189,67 @@ static uint32_t present_inputs(const dct_op *op, dct_value_id *in) {
     return n;
 }
 
+static bool is_alike(const matcher *m, dct_value_id twin, dct_value_id t) {
+    return twin != DCT_NONE && m->same[twin] == m->same[t];
+}
+
 static bool same_inputs(const matcher *m, const logical *l, const dct_op *op) {
     dct_value_id in[DCT_OP_MAX_IN];
     if (present_inputs(op, in) != l->n_in) return false;
     bool same = true, swapped = l->kind == DCT_OP_ADD || l->kind == DCT_OP_MUL; /* either way bit for bit */
     for (uint32_t i = 0; i < l->n_in; i++) {
         dct_value_id twin = m->twin[l->in[i]];
-        same = same && twin == in[i] && twin != DCT_NONE;
-        swapped = swapped && twin == in[l->n_in - 1 - i] && twin != DCT_NONE;
+        same = same && is_alike(m, twin, in[i]);
+        swapped = swapped && is_alike(m, twin, in[l->n_in - 1 - i]);
     }
     return same || swapped;
 }
 
 static bool same_shape(const dct_value *a, const dct_value *b) {
     return a->format == b->format && a->rows == b->rows && a->cols == b->cols && dct_value_rows_alike(a, b);
+}
+
+/* What reads a cache may read something else the next time. */
+static bool touches_cache(const dct_graph *g, const dct_op *op) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] != DCT_NONE && g->values[op->in[i]].kind == DCT_KIND_KV) return true;
+    }
+    return false;
+}
+
+static bool computes_alike(const matcher *m, const dct_op *a, const dct_op *b) {
+    if (a->kind != b->kind || a->n_in != b->n_in || a->n_out != b->n_out || !same_params(a->kind, &a->p, &b->p)) return false;
+    for (uint32_t i = 0; i < a->n_in; i++) {
+        bool absent = a->in[i] == DCT_NONE || b->in[i] == DCT_NONE;
+        if (absent ? a->in[i] != b->in[i] : m->same[a->in[i]] != m->same[b->in[i]]) return false;
+    }
+    return true;
+}
+
+/* Ops of the trace that differ are kept in lists by what they read first. */
+static dct_status find_alike(matcher *m) {
+    const dct_graph *g = m->trace;
+    dct_arena *arena = m->c->arena;
+    dct_op_id *newest = dct_arena_array(arena, g->n_values, sizeof *newest);
+    dct_op_id *older = dct_arena_array(arena, g->n_ops, sizeof *older);
+    m->same = dct_arena_array(arena, g->n_values, sizeof *m->same);
+    if (newest == NULL || older == NULL || m->same == NULL) return dct_fail_memory(m->c->err, arena, "the verifier");
+    for (dct_value_id v = 0; v < g->n_values; v++) {
+        m->same[v] = v;
+        newest[v] = DCT_NONE;
+    }
+    for (dct_op_id t = 0; t < g->n_ops; t++) {
+        const dct_op *op = &g->ops[t];
+        if (op->n_in == 0 || op->in[0] == DCT_NONE || touches_cache(g, op)) continue;
+        dct_value_id first = m->same[op->in[0]];
+        dct_op_id k = newest[first];
+        while (k != DCT_NONE && !computes_alike(m, &g->ops[k], op)) k = older[k];
+        for (uint32_t i = 0; k != DCT_NONE && i < op->n_out; i++) m->same[op->out[i]] = m->same[g->ops[k].out[i]];
+        if (k != DCT_NONE) continue;
+        older[t] = newest[first];
+        newest[first] = t;
+    }
+    return DCT_OK;
 }
 
 static dct_status mismatch(matcher *m, dct_op_id k, const logical *l, const char *why) {
@@ -300,8 +349,8 @@ static void identify_leaves(matcher *m) {
 static dct_status check_names(const matcher *m, const dct_graph *of, const dct_graph *in, bool of_trace) {
     for (dct_value_id v = 0; v < of->n_values; v++) {
         if (!dct_value_is_end(of, v)) continue;
-        dct_value_id same = end_of_name(in, &of->values[v]), t = of_trace ? v : same;
-        if (same == DCT_NONE || m->twin[of_trace ? same : v] != t)
+        dct_value_id same = end_of_name(in, &of->values[v]);
+        if (same == DCT_NONE || !is_alike(m, m->twin[of_trace ? same : v], of_trace ? v : same))
             return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: '%s' is not the graph's", m->phase->name, of->values[v].name);
     }
     return DCT_OK;
@@ -314,7 +363,7 @@ static dct_status check_ends(matcher *m) {
                           t, dct_op_info_of(m->trace->ops[t].kind)->name, m->trace->ops[t].layer);
     }
     dct_value_id logits = m->plan->logits == DCT_NONE ? DCT_NONE : m->twin[m->plan->logits];
-    if (logits != m->trace->logits)
+    if (logits != m->trace->logits && !(m->trace->logits != DCT_NONE && is_alike(m, logits, m->trace->logits)))
         return dct_refuse(m->c, DCT_DEFECT_GRAPH_MISMATCH, "%s: the output is not the model's", m->phase->name);
     dct_status status = check_names(m, m->trace, m->plan, true);
     return status == DCT_OK ? check_names(m, m->plan, m->trace, false) : status;
@@ -330,12 +379,14 @@ dct_status dct_check_graph_match(dct_checker *c, const dct_phase *phase, const d
     if (m.twin == NULL || m.found == NULL || m.last_write == NULL || m.last_access == NULL)
         return dct_fail_memory(c->err, c->arena, "the verifier");
     for (uint64_t i = 0; i < n_twins; i++) m.twin[i] = DCT_NONE;
+    dct_status status = find_alike(&m);
+    if (status != DCT_OK) return status;
     identify_leaves(&m);
     for (dct_op_id k = 0; k < phase->graph.n_ops; k++) {
         logical_list parts;
         take_apart(&phase->graph.ops[k], phase->graph.n_values, &parts);
         for (uint32_t i = 0; i < parts.n; i++) {
-            dct_status status = match_part(&m, k, &parts.op[i]);
+            status = match_part(&m, k, &parts.op[i]);
             if (status != DCT_OK) return status;
         }
     }

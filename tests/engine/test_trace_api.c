@@ -230,6 +230,49 @@ static void weights_in_any_order_and_of_any_name(void **state) {
     dctms_graph_free(g);
 }
 
+/* Two ops that do the same are each other's twins: fusing moves one of them before the other. */
+static void a_thing_may_be_done_twice(void **state) {
+    (void)state;
+    dctms_graph *g = new_graph();
+    dctms_value x = x_of(g), w = f32_matrix(g, "w", WIDTH, WIDTH);
+    dctms_value y1 = dctms_graph_linear(g, x, w, DCTMS_NO_VALUE, "y1"), y2 = dctms_graph_linear(g, x, w, DCTMS_NO_VALUE, "y2");
+    dctms_value r = dctms_graph_act(g, x, DCTMS_SILU, "r");
+    dctms_graph_output(g, dctms_graph_add(g, r, y1, "sum"), "z");
+    dctms_graph_output(g, dctms_graph_act(g, y2, DCTMS_SILU, "a"), "u");
+    dctms_plan *plan = compiled(g, 2);
+    dctms_error err;
+    dctms_runner *runner = NULL;
+    char defect[32];
+    if (dctms_graph_verify(g, plan, defect, &err) || dctms_runner_open(g, plan, NULL, 0, &runner, &err)) fail_msg("%s", err.message);
+    dctms_runner_free(runner);
+    dct_op *op = plan->plan->phases[0].graph.ops; /* not so where they do not do the same */
+    while (op->kind != DCT_OP_ACT) op++;
+    op->p.act = DCT_ACT_GELU_TANH;
+    assert_int_equal(dctms_graph_verify(g, plan, defect, &err), DCTMS_BAD_FILE);
+    dctms_plan_free(plan);
+    dctms_graph_free(g);
+}
+
+/* Each weight is an item, for none is named as a layer's. */
+static void more_than_a_plan_holds_is_said(void **state) {
+    (void)state;
+    enum { TOO_MANY = 2100 };
+    dctms_graph *g = new_graph();
+    dctms_value h = x_of(g);
+    for (int i = 0; i < TOO_MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "model.layers.%d.w", i);
+        h = dctms_graph_linear(g, h, f32_matrix(g, name, WIDTH, WIDTH), DCTMS_NO_VALUE, "h");
+    }
+    dctms_graph_output(g, h, "y");
+    dctms_plan *plan = NULL;
+    dctms_error err;
+    assert_int_equal(dctms_graph_compile(g, 1, &plan, &err), DCTMS_NO_FIT);
+    assert_non_null(strstr(err.message, "a plan holds 2048 at most"));
+    assert_null(plan);
+    dctms_graph_free(g);
+}
+
 /* What the verifier says to a plan whose graph was tampered with: the model's graph is another, or no graph at all. */
 static void tampering_is_found(void **state) {
     (void)state;
@@ -509,6 +552,8 @@ int main(void) {
         cmocka_unit_test(what_follows_a_mistake_does_nothing),
         cmocka_unit_test(a_plan_is_of_its_graph_alone),
         cmocka_unit_test(weights_in_any_order_and_of_any_name),
+        cmocka_unit_test(a_thing_may_be_done_twice),
+        cmocka_unit_test(more_than_a_plan_holds_is_said),
         cmocka_unit_test(tampering_is_found),
         cmocka_unit_test(a_plan_from_a_file_runs),
         cmocka_unit_test(what_comes_from_outside_is_checked),

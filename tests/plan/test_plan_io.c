@@ -191,7 +191,8 @@ static void forged_plans_are_harmless(void **state) {
     forge(N_SMALLER);
 }
 
-/* One field of a good plan made wrong, written, and refused on loading. The writer refuses what it can see itself. */
+/* One field of a good plan made wrong: the writer, which walks the same fields as the reader, refuses it. More than a plan holds is
+ * what the caller's graph has too much of. */
 static void ranges_are_checked(void **state) {
     (void)state;
     for (int what = 0; what < 20; what++) {
@@ -223,10 +224,49 @@ static void ranges_are_checked(void **state) {
         }
         uint64_t n;
         dct_err err;
-        assert_int_equal(dct_plan_save(f.plan, NULL, 0, &n, &err), DCT_BUG);
-        assert_non_null(strstr(err.message, "cannot be written"));
+        bool is_much = (what >= 12 && what <= 15) || what == 17;
+        assert_int_equal(dct_plan_save(f.plan, NULL, 0, &n, &err), is_much ? DCT_NO_FIT : DCT_BUG);
+        assert_non_null(strstr(err.message, is_much ? "a plan holds" : "cannot be written"));
         close_file(&f);
     }
+}
+
+/* What only the reader looks at: a place outside its region. The bytes of the file that differ are the place's offset. */
+static void places_are_checked(void **state) {
+    (void)state;
+    file f;
+    uint8_t *changed;
+    open_file(&f, 0);
+    dct_phase *p = &f.plan->phases[1];
+    dct_place *place = &p->places[p->graph.ops[0].out[0]];
+    uint64_t before = place->offset;
+    for (int is_outside = 0; is_outside <= 1; is_outside++) {
+        place->offset = f.plan->region_bytes[place->region] + (is_outside ? 64 : 0);
+        assert_int_equal(save(f.plan, &f.arena, &changed), f.n);
+        dct_arena arena;
+        dct_plan *loaded = NULL;
+        if (is_outside) expect_refused(changed, f.n);
+        else assert_int_equal(load(changed, f.n, &arena, &loaded), DCT_OK); /* the verifier asks whether the value has room */
+        if (!is_outside) dct_arena_deinit(&arena);
+    }
+    place->offset = before;
+    close_file(&f);
+}
+
+/* Numbers that no machine has: pictures of them end. */
+static void pictures_end(void **state) {
+    (void)state;
+    static const uint64_t heights[] = {UINT64_C(17568327689247192015), UINT64_MAX, UINT64_MAX - 1, 0};
+    file f;
+    open_file(&f, 0);
+    for (int i = 0; i < 4; i++) {
+        uint64_t printed = 0;
+        f.plan->phases[1].cert.height_bytes = heights[i];
+        f.plan->bounds.threads = i == 3 ? UINT32_MAX : 2;
+        for (uint32_t k = 0; k < f.plan->n_phases; k++) dct_plan_dump_svg(f.plan, f.plan->phases[k].kind, nowhere, &printed);
+        assert_true(printed > 1000);
+    }
+    close_file(&f);
 }
 
 static void every_allocation_may_fail(void **state) {
@@ -266,7 +306,8 @@ static void foreign_files_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back),       cmocka_unit_test(every_truncation_is_refused), cmocka_unit_test(every_flipped_byte_is_refused),
-        cmocka_unit_test(forged_plans_are_harmless), cmocka_unit_test(ranges_are_checked),     cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(forged_plans_are_harmless), cmocka_unit_test(ranges_are_checked), cmocka_unit_test(places_are_checked),
+        cmocka_unit_test(pictures_end), cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(foreign_files_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,6 +392,15 @@ static void reserve_less(bench *b) { b->plan->reserve_bytes -= 4096; b->plan->m_
 static void region_shifted(bench *b) { b->plan->region_offset[DCT_REGION_ARENA] -= 4096; }
 static void region_not_pages(bench *b) { b->plan->region_bytes[DCT_REGION_RUNTIME] += 64; b->plan->reserve_bytes += 64; b->plan->m_max_bytes += 64; }
 static void outside_less(bench *b) { b->plan->outside_bytes -= 4096; b->plan->m_max_bytes -= 4096; }
+static void beyond_63_bits(bench *b) { /* an outside item of more than any memory; every sum holds */
+    for (uint32_t i = 0; i < b->plan->n_items; i++) {
+        if (!b->plan->items[i].outside) continue;
+        b->plan->items[i].bytes += UINT64_C(1) << 63;
+        break;
+    }
+    b->plan->outside_bytes += UINT64_C(1) << 63;
+    b->plan->m_max_bytes += UINT64_C(1) << 63;
+}
 
 static void load_less(bench *b) { decode(b)->cert.load_bytes -= 64; }
 static void load_understated(bench *b) { /* a witness that is true, of an op that does not reach the load */
@@ -493,7 +502,7 @@ static const struct damage {
     ROW(ITEMS_WRONG, logits_item_renamed), ROW(ITEMS_WRONG, table_item_is_sampler), ROW(ITEMS_WRONG, two_of_a_name), ROW(ITEMS_WRONG, outside_in_kv),
     ROW(ITEMS_WRONG, phases_mix_roles), ROW(ITEMS_WRONG, ids_over_pos), ROW(ITEMS_WRONG, ids_over_table),
     ROW(ENVELOPE_WRONG, m_max_less), ROW(ENVELOPE_WRONG, reserve_less), ROW(ENVELOPE_WRONG, region_shifted), ROW(ENVELOPE_WRONG, region_not_pages),
-    ROW(ENVELOPE_WRONG, outside_less),
+    ROW(ENVELOPE_WRONG, outside_less), ROW(ENVELOPE_WRONG, beyond_63_bits),
     ROW(CERTIFICATE_WRONG, load_less), ROW(CERTIFICATE_WRONG, load_understated), ROW(CERTIFICATE_WRONG, height_less), ROW(CERTIFICATE_WRONG, optimal_flipped), ROW(CERTIFICATE_WRONG, witness_short),
     ROW(CERTIFICATE_WRONG, witness_twice), ROW(CERTIFICATE_WRONG, witness_out_of_range), ROW(CERTIFICATE_WRONG, buffers_less),
     ROW(CERTIFICATE_WRONG, load_elsewhere), ROW(CERTIFICATE_WRONG, load_nowhere),
