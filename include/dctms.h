@@ -81,7 +81,8 @@ DCTMS_API const char *dctms_kernels_name(void);
 
 /* ---- model ---- */
 
-/* Reads the header of a GGUF file (or of the first part of a split one). A file whose data is cut off opens: see data_missing. */
+/* Reads the header of a GGUF file (or of the first part of a split one), or a directory as Hugging Face or MLX have it. A file
+ * whose data is cut off opens: see data_missing. */
 DCTMS_API dctms_status dctms_model_open(const char *path, dctms_model **model, dctms_error *err);
 DCTMS_API void dctms_model_free(dctms_model *model);
 

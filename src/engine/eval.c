@@ -104,8 +104,11 @@ dct_status dct_session_flush(dctms_session *s, dct_err *err) {
     dct_status status = check_context(s, 1, err);
     if (status != DCT_OK) return status;
     dct_token token = s->pending;
+    uint32_t before = s->n_past;
     s->pending = DCT_NO_TOKEN;
-    return dct_session_advance(s, &token, 1, err);
+    status = dct_session_advance(s, &token, 1, err);
+    if (s->n_past == before) s->pending = token; /* the system had no memory for a dynamic session */
+    return status;
 }
 
 dct_status dct_session_refuse_prompt(const dctms_session *s, bool at_least, uint64_t n, dct_err *err) {

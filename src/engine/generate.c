@@ -176,6 +176,9 @@ static dct_status generate(dctms_session *s, const dctms_gen_params *p, dctms_te
     dct_status status = check_params(s, p, err);
     if (status != DCT_OK) return status;
     if (s->logits == NULL) return dct_fail(err, DCT_USAGE, "nothing was evaluated to generate from");
+    status = dct_group_take_turn(s->group, err); /* a refusal changes nothing */
+    if (status != DCT_OK) return status;
+    dct_group_end_turn(s->group);
     uint32_t n = p->n_predict != 0 ? p->n_predict : s->plan->bounds.n_output, used = s->n_past + (s->pending != DCT_NO_TOKEN);
     if (n > s->plan->bounds.n_ctx - used) n = s->plan->bounds.n_ctx - used;
     answer a = {.s = s, .params = p, .text = text, .ctx = ctx};

@@ -26,6 +26,20 @@ static dct_status too_long(const dctms_session *s, uint64_t n_text, uint64_t n_p
                     (unsigned long long)s->tokenizer.scratch_bytes, (unsigned long long)n_text);
 }
 
+/* A list of tokens may be longer than the table of their embeddings. */
+static dct_status check_rows(const dctms_session *s, uint64_t n_tokens, dct_err *err) {
+    for (uint64_t i = 0; i < n_tokens; i++)
+        if (s->prompt[i] >= s->n_vocab)
+            return dct_fail(err, DCT_BAD_FILE, "the text has token %u of the file's list, and the vocabulary has %u",
+                            s->prompt[i], s->n_vocab);
+    return DCT_OK;
+}
+
+/* Where an answer follows, the end that a file may want behind each text is left away: it is the last token. */
+static uint64_t without_end(const dctms_session *s, uint64_t n_tokens) {
+    return n_tokens - (dct_tokenizer_special(s->tokenizer.tables)->add_eos && n_tokens > 0);
+}
+
 /* Parts of the scratch. */
 typedef struct layout {
     char *text;
@@ -55,8 +69,10 @@ static dct_status prompt_text(dctms_session *s, const char *text, size_t n, bool
         status = dct_tokenizer_encode(s->tokenizer.tables, text, n, is_first, parse_special, l.own, s->prompt,
                                       s->plan->bounds.n_input, &n_tokens, err);
     if (status != DCT_OK) return status;
+    if (is_first) n_tokens = without_end(s, n_tokens);
     uint32_t written = n_tokens < s->plan->bounds.n_input ? (uint32_t)n_tokens : s->plan->bounds.n_input;
-    return dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err);
+    status = check_rows(s, written, err);
+    return status == DCT_OK ? dct_session_prompt_tokens(s, s->prompt, written, n_tokens, err) : status;
 }
 
 dctms_conversation dctms_session_conversation(const dctms_session *s) { return s->conversation; }
@@ -125,7 +141,7 @@ static dct_status encode_chat(dctms_session *s, const dctms_chat_message *messag
     if (n_front != 0) s->prompt[0] = special->bos;
     status = dct_tokenizer_encode_parts(s->tokenizer.tables, r.text, r.n_text, r.parts, r.n_parts, true, l.own,
                                         s->prompt + n_front, s->plan->bounds.n_input, n_tokens, err);
-    *n_tokens += n_front;
+    *n_tokens = without_end(s, *n_tokens) + n_front;
     return status;
 }
 
@@ -144,6 +160,8 @@ static dct_status chat(dctms_session *s, const dctms_chat_message *messages, uin
     if (status != DCT_OK) return status;
     if (n_tokens > s->plan->bounds.n_input) return dct_session_refuse_prompt(s, false, n_tokens, err);
     if (n_tokens == 0) return dct_fail(err, DCT_USAGE, "the prompt is empty");
+    status = check_rows(s, n_tokens, err);
+    if (status != DCT_OK) return status;
     uint32_t kept = common_prefix(s, (uint32_t)n_tokens);
     dct_session_cut(s, kept);
     return dct_session_prompt_tokens(s, s->prompt + kept, (uint32_t)n_tokens - kept, n_tokens - kept, err);

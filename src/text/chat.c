@@ -46,8 +46,17 @@ dct_chat_family dct_chat_recognise(dct_str jinja) {
     }
     if (has(jinja, "<|assistant|>") && has(jinja, "<|end|>")) return DCT_CHAT_PHI3;
     if (has(jinja, "<start_of_turn>")) return DCT_CHAT_GEMMA;
+    if (has(jinja, "unsafe content")) return DCT_CHAT_NONE; /* Llama Guard: the chat is what a task is about */
     if (has(jinja, "<|start_header_id|>") && has(jinja, "<|end_header_id|>")) return DCT_CHAT_LLAMA3;
     return DCT_CHAT_NONE;
+}
+
+/* Whether the answer begins with a thought that the prompt opens: that is written behind the last word on the answer's opening.
+ * Where a thought may be closed at once as well, the template writes it apart, and not by default. */
+static bool opens_thought(dct_str jinja) {
+    dct_str tail = {NULL, 0}, rest = after(jinja, "add_generation_prompt");
+    for (; rest.ptr != NULL; rest = after(rest, "add_generation_prompt")) tail = rest;
+    return has(tail, "<|im_start|>assistant\\n<think>\\n'") || has(tail, "<|im_start|>assistant\\n<think>\\n\"");
 }
 
 bool dct_chat_writes_bos(dct_str jinja) { return has(jinja, "bos_token") || has(jinja, "<|begin_of_text|>"); }
@@ -182,7 +191,7 @@ static dct_status render_chatml(const chat_run *run, dct_err *err) {
         put_content(run, drops_thoughts && is_old ? without_thoughts(content) : content);
         put(run, "<|im_end|>\n");
     }
-    if (run->add_generation) put(run, "<|im_start|>assistant\n");
+    if (run->add_generation) put(run, opens_thought(run->jinja) ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");
     return DCT_OK;
 }
 
@@ -240,7 +249,7 @@ static dct_status render_llama3(const chat_run *run, dct_err *err) {
     (void)err;
     const dct_chat_message *system = leading_system(run);
     bool has_dates = has(run->jinja, "Cutting Knowledge Date: December 2023");
-    if (system != NULL || has_dates) {
+    if (system != NULL || has_dates || has(run->jinja, "set system_message = \"\"")) { /* the last: an empty one is written */
         put_llama3_header(run, "system");
         if (has_dates) put_llama31_dates(run);
         if (system != NULL) put_content(run, trim(content_of(system)));

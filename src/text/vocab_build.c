@@ -135,6 +135,7 @@ static dct_status lay_out(const vocab_source *src, dct_tokenizer *t, uint64_t *t
         if (text.len > t->longest) t->longest = (uint32_t)(text.len < UINT32_MAX ? text.len : UINT32_MAX);
         if (src->types != NULL && dct_meta_array_i64(src->model, src->types, i, &type) && type >= 2 && type <= 4) n_parsed++;
     }
+    if (t->longest == 0) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens: no token has a text");
     if (text_bytes >= UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens is too long");
     t->kind = src->kind;
     t->has_scores = src->merges == NULL;

@@ -2,6 +2,7 @@
  * when memory runs out while opening. malloc and mmap are replaced by counting ones here (not under sanitizers, which have their own). */
 #include "engine_support.h"
 #include "support/emulated.h"
+#include "support/gguf_build.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -322,6 +323,39 @@ static void a_chat_keeps_its_prefix(void **state) {
     assert_int_equal(r.n_prompt, n);
     assert_string_equal(h.text, again.text);
     close_all(o);
+}
+
+/* A file may want an end behind each text; where an answer follows there is none. */
+static void an_answer_follows_no_end(void **state) {
+    (void)state;
+    static const char path[] = DCT_BINARY_DIR "/test_session.eos.gguf";
+    uint32_t n_tokens[2][2];
+    char answers[2][4096];
+    for (int adds = 0; adds <= 1; adds++) {
+        gguf_tiny tiny = gguf_tiny_default("qwen2", DCT_TYPE_Q8_0);
+        gguf_build b;
+        gguf_build_tiny(&b, &tiny);
+        gguf_build_bool(&b, "tokenizer.ggml.add_eos_token", adds != 0);
+        gguf_build_save(&b, path);
+        gguf_build_free(&b);
+        dctms_plan_params pp = plan_params(64, 16, 8, 1);
+        opened o = open_all(path, &pp, DCTMS_ALLOC_PLANNED);
+        dctms_gen_params gp = greedy();
+        heard h = {.stop_after = 0};
+        gp.ignore_eos = true;
+        CHECK(dctms_session_prompt(o.session, "abc", 3, false, &check_err));
+        n_tokens[adds][0] = dctms_session_n_tokens(o.session);
+        answer(o.session, &gp, &h);
+        strcpy(answers[adds], h.text);
+        CHECK(dctms_session_set_chat_template(o.session, "chatml", &check_err));
+        ask(o.session, "abc");
+        n_tokens[adds][1] = dctms_session_n_tokens(o.session);
+        close_all(o);
+    }
+    assert_int_equal(n_tokens[1][0], n_tokens[0][0]);
+    assert_int_equal(n_tokens[1][1], n_tokens[0][1]);
+    assert_string_equal(answers[1], answers[0]);
+    remove(path);
 }
 
 /* ---- memory ---- */
@@ -710,6 +744,7 @@ int main(void) {
         cmocka_unit_test(generation_continues),
         cmocka_unit_test(callers_can_stop),
         cmocka_unit_test(a_chat_keeps_its_prefix),
+        cmocka_unit_test(an_answer_follows_no_end),
         cmocka_unit_test(nothing_is_allocated_after_open),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_open),
         cmocka_unit_test(memory_that_runs_out_is_nobodys_mistake),

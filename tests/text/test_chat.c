@@ -43,6 +43,11 @@ static const char gemma[] = "{{ bos_token }}{{ '<start_of_turn>' + role + '\\n' 
 static const char phi3[] = "{{'<|user|>\\n' + message['content'] + '<|end|>\\n'}}{{ '<|assistant|>\\n' }}";
 
 static const char qwen3[] = "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}{{- '<|im_start|>' + message.role + '\\n' + content }}";
+/* An answer of the history is opened in the same words; only what follows the last add_generation_prompt counts. */
+static const char thinker[] = "{{- '<|im_start|>' + message.role + '\\n' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}";
+static const char hybrid[] = "{{- '<|im_start|>assistant\\n<think>\\n' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
+                             "{%- if enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}{%- endif %}";
+static const char llama3_empty[] = "{%- else %}{%- set system_message = \"\" %}{%- endif %}{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}";
 static const dct_chat_message thoughts[] = {{"user", "A"}, {"assistant", "<think>\nx</think> y\n</think>\n\nB"}, {"user", "C</think>D"}};
 static const dct_chat_message last_thought[] = {{"user", "A"}, {"assistant", "<think>x</think>B"}};
 
@@ -73,6 +78,11 @@ static const render_case cases[] = {
     {llama3, DCT_CHAT_LLAMA3, turns, 4,
      "<|start_header_id|>system<|end_header_id|>\n\n«S»<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n«A»<|eot_id|>"
      "<|start_header_id|>assistant<|end_header_id|>\n\n«B»<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n«C»<|eot_id|>"
+     "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+    {thinker, DCT_CHAT_CHATML, one, 1, "<|im_start|>user\n« Hi »<|im_end|>\n<|im_start|>assistant\n<think>\n"},
+    {hybrid, DCT_CHAT_CHATML, one, 1, "<|im_start|>user\n« Hi »<|im_end|>\n<|im_start|>assistant\n"},
+    {llama3_empty, DCT_CHAT_LLAMA3, one, 1,
+     "<|start_header_id|>system<|end_header_id|>\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n«Hi»<|eot_id|>"
      "<|start_header_id|>assistant<|end_header_id|>\n\n"},
     {llama31, DCT_CHAT_LLAMA3, one, 1,
      "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n<|eot_id|>"

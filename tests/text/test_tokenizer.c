@@ -413,14 +413,14 @@ static void test_round_trip(void **state) {
 /* ---- hostile headers ---- */
 
 typedef enum damage {
-    GOOD, NO_MODEL, OTHER_MODEL, OTHER_PRE, NO_TOKENS, EMPTY_TOKENS, TOKENS_NOT_STRINGS, TYPES_U8, TYPES_SHORT, SCORES_I32, SCORES_SHORT,
+    GOOD, NO_MODEL, OTHER_MODEL, OTHER_PRE, NO_TOKENS, EMPTY_TOKENS, EMPTY_TEXTS, TOKENS_NOT_STRINGS, TYPES_U8, TYPES_SHORT, SCORES_I32, SCORES_SHORT,
     SCORE_NAN, NO_MERGES, MERGE_UNKNOWN, MERGE_MAKES_UNKNOWN, MERGE_ONE_PART, SAME_TEXT, BAD_BYTE,
     BOS_STRING, ADD_BOS_WITHOUT, ADD_EOS_WITHOUT, ADD_BOS_NOT_BOOL, N_DAMAGES
 } damage;
 
 static const char *const damage_says[N_DAMAGES] = {
     [NO_MODEL] = "tokenizer.ggml.model", [OTHER_MODEL] = "'bert'", [OTHER_PRE] = "'qwen9'", [NO_TOKENS] = "tokenizer.ggml.tokens",
-    [EMPTY_TOKENS] = "0 tokens", [TOKENS_NOT_STRINGS] = "strings", [TYPES_U8] = "tokenizer.ggml.token_type", [TYPES_SHORT] = "token_type has 1",
+    [EMPTY_TOKENS] = "0 tokens", [EMPTY_TEXTS] = "no token has a text", [TOKENS_NOT_STRINGS] = "strings", [TYPES_U8] = "tokenizer.ggml.token_type", [TYPES_SHORT] = "token_type has 1",
     [SCORES_I32] = "tokenizer.ggml.scores", [SCORES_SHORT] = "scores has 1", [SCORE_NAN] = "not a number", [NO_MERGES] = "tokenizer.ggml.merges",
     [MERGE_UNKNOWN] = "entry 0 names", [MERGE_MAKES_UNKNOWN] = "entry 0 makes", [MERGE_ONE_PART] = "not two tokens", [SAME_TEXT] = "same text",
     [BAD_BYTE] = "<0xHH>", [BOS_STRING] = "bos_token_id", [ADD_BOS_WITHOUT] = "add_bos_token", [ADD_EOS_WITHOUT] = "add_eos_token", [ADD_BOS_NOT_BOOL] = "add_bos_token",
@@ -439,6 +439,7 @@ static void write_damaged(gguf_build *b, damage d) {
     if (d == MERGE_UNKNOWN) m.merges[0] = "a xyz";
     if (d == MERGE_MAKES_UNKNOWN) m.merges[0] = "a c";
     if (d == MERGE_ONE_PART) m.merges[0] = "ab";
+    for (uint32_t i = 0; d == EMPTY_TEXTS && i < m.n_tokens; i++) m.tokens[i] = "";
     gguf_build_init(b, 3, false);
     gguf_build_str(b, "general.architecture", "llama");
     if (d != NO_MODEL) gguf_build_str(b, "tokenizer.ggml.model", d == OTHER_MODEL ? "bert" : is_spm ? "llama" : "gpt2");
