@@ -207,7 +207,7 @@ static void draw_bound(const chart *c) {
     dct_text_put(&c->t, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#c0392b\" stroke-dasharray=\"7 4\"/>",
                  LEFT, y, WIDTH - RIGHT, y);
     dct_text_put(&c->t, "<text x=\"%d\" y=\"%.1f\" fill=\"#c0392b\" text-anchor=\"end\">M_max %.1f MiB</text>\n",
-                 WIDTH - RIGHT, y - 5, dct_mib(c->p->m_max));
+                 WIDTH - RIGHT, y + 15, dct_mib(c->p->m_max));
 }
 
 static void draw_memory(chart *c, dct_stress stress) {

@@ -209,18 +209,23 @@ static void senseless_steps_are_refused(void **state) {
     dctms_model *model;
     dctms_plan *plan = NULL;
     dctms_error err;
+    static const char *const says[] = {"ascend", "2 tokens at least", "leaves no room", "is not the last", "takes none", "at most"};
     CHECK(dctms_model_open(PATH, &model, &check_err));
     for (int what = 0; what < 6; what++) {
         dctms_plan_params p = family_params("f16", "f16");
         switch (what) {
         case 0: p.ctx_steps[1].n_ctx = p.ctx_steps[0].n_ctx; break;
         case 1: p.ctx_steps[0].n_ctx = 1; break;
-        case 2: p.ctx_steps[2].n_ctx = OUTPUT; break;
+        case 2: p.n_output = 256; break;
         case 3: p.n_ctx = 255; break;
-        case 4: p.budget_ctx = 100; break;
+        case 4:
+            p.budget_ctx = 100;
+            p.memory_budget = 1 << 30;
+            break;
         case 5: p.n_ctx_steps = DCTMS_MAX_CTX_STEPS + 1; break;
         }
         assert_int_equal(dctms_plan_compile(model, &p, &plan, &err), DCTMS_USAGE);
+        if (strstr(err.message, says[what]) == NULL) fail_msg("%d: %s", what, err.message);
         assert_null(plan);
     }
     dctms_model_free(model);

@@ -294,6 +294,7 @@ static void progress_ends_at_its_total(void **state) {
             sp.progress_ctx = &seen[i];
             if (dctms_session_open(model, dctms_group_member(group, i), &sp, &s[i], &err)) fail_msg("%s", err.message);
             dctms_model_free(model);
+            assert_true(seen[i].total > 0);
             assert_int_equal(seen[i].done, seen[i].total);
         }
         if (file[0] == file[1]) assert_true(seen[1].total + group->layout.plans[1]->region_bytes[DCT_REGION_WEIGHTS] < seen[0].total);

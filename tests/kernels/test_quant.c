@@ -123,6 +123,21 @@ static void test_q4_0_by_hand(void **state) {
     assert_true(out[3] == (1 - 8) * 0.5f && out[19] == (15 - 8) * 0.5f && out[0] == -4);
 }
 
+/* Codes follow one another bit by bit, across bytes; scale and bias stand behind them. */
+static void test_mlx_by_hand(void **state) {
+    (void)state;
+    uint8_t b[12 + 4] = {0x40, 0x01}, c[24 + 4] = {[2] = 0xfc}; /* 3 bits: element 2 is bits 6 to 8, 101; 6 bits: element 3, 18 to 23 */
+    float out[32];
+    put_f16(b + 12, 2);
+    put_f16(b + 14, -3);
+    dct_dequant_row(DCT_TYPE_MLX3_32_F16, 32, b, out);
+    assert_true(out[2] == 2 * 5 - 3 && out[0] == -3 && out[1] == -3 && out[3] == -3);
+    put_f16(c + 24, 0.5f);
+    put_f16(c + 26, 1);
+    dct_dequant_row(DCT_TYPE_MLX6_32_F16, 32, c, out);
+    assert_true(out[3] == 0.5f * 63 + 1 && out[2] == 1 && out[4] == 1);
+}
+
 static void test_q5_1_by_hand(void **state) {
     (void)state;
     uint8_t b[24] = {0};
@@ -209,7 +224,7 @@ static void test_q2_k_and_mxfp4_by_hand(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_bounds), cmocka_unit_test(test_one_sign),     cmocka_unit_test(test_zero_and_tiny),
-        cmocka_unit_test(test_second_pass),  cmocka_unit_test(test_q4_0_by_hand), cmocka_unit_test(test_q5_1_by_hand),
+        cmocka_unit_test(test_second_pass),  cmocka_unit_test(test_mlx_by_hand), cmocka_unit_test(test_q4_0_by_hand), cmocka_unit_test(test_q5_1_by_hand),
         cmocka_unit_test(test_q4_k_by_hand), cmocka_unit_test(test_q6_k_by_hand), cmocka_unit_test(test_q3_k_by_hand),
         cmocka_unit_test(test_iq4_xs_by_hand), cmocka_unit_test(test_q2_k_and_mxfp4_by_hand),
     };

@@ -292,12 +292,13 @@ static void caches_move_over_themselves(void **state) {
     (void)state;
     static const dct_dtype types[] = {DCT_TYPE_F32, DCT_TYPE_F16, DCT_TYPE_BF16, DCT_TYPE_Q8_0};
     static const uint32_t contexts[] = {32, 48, 64, 496};
-    enum { HEADS = 3, DIM = 64, N = 29, SHIFT = 64 };
+    enum { HEADS = 3, DIM = 64, N = 29, SHIFT = 64, BEFORE = 64 };
     float x[HEADS * DIM];
     rng g = {1};
     for (size_t k = 0; k < 4; k++) {
         for (int is_k = 0; is_k < 2; is_k++) {
-            char *moved = lines(SHIFT + cache_bytes(types[k], HEADS, DIM, 496)), *still[4];
+            char *before = lines(BEFORE + SHIFT + cache_bytes(types[k], HEADS, DIM, 496)), *moved = before + BEFORE, *still[4];
+            memset(before, 0x5a, BEFORE);
             for (size_t c = 0; c < 4; c++) still[c] = lines(cache_bytes(types[k], HEADS, DIM, contexts[c]));
             for (uint32_t pos = 0; pos < N; pos++) {
                 rng_floats(&g, x, HEADS * DIM);
@@ -312,6 +313,7 @@ static void caches_move_over_themselves(void **state) {
                 uint32_t n_ctx = contexts[moves[m].to];
                 char *to = moved + moves[m].shift_to;
                 dct_kv_move(types[k], HEADS, DIM, N, moved + moves[m].shift_from, contexts[moves[m].from], to, n_ctx);
+                for (int i = 0; i < BEFORE; i++) assert_int_equal(before[i], 0x5a);
                 for (uint32_t head = 0; head < HEADS; head++) {
                     uint64_t at = head * dct_kv_head_bytes(types[k], DIM, n_ctx), block = types[k] == DCT_TYPE_Q8_0 ? 1 : dct_dtype_block_bytes(types[k]);
                     assert_memory_equal(to + at, still[moves[m].to] + at, 32 * DIM * block); /* N rounded up to whole blocks */
@@ -321,7 +323,7 @@ static void caches_move_over_themselves(void **state) {
                 }
             }
             for (size_t c = 0; c < 4; c++) free(still[c]);
-            free(moved);
+            free(before);
         }
     }
 }
