@@ -57,6 +57,10 @@ static void limits_are_reported(void **state) {
 /* The context that a budget leaves: it fits, a token more does not; and a budget with room takes nothing away. */
 static void a_budget_takes_context_when_asked(void **state) {
     (void)state;
+#ifdef DCT_SANITIZED
+    print_message("skipped: a session's own record is larger with a sanitizer, and the budget is in bytes\n");
+    skip();
+#endif
     char line[256];
     json_t *root = json_of("plan $M -c 2048 -n 64 -t 2 --memory-budget 18M --budget-ctx 200 --json");
     long long ctx = int_of(json_object_get(root, "bounds"), "ctx");

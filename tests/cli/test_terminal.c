@@ -224,5 +224,8 @@ int main(void) {
         cmocka_unit_test(a_text_is_asked_for),
     };
     if (emulated("faults of a chat: they are the emulator's")) last_line = "not sealed";
+#ifdef DCT_SANITIZED
+    last_line = "not sealed"; /* faults and memory are the sanitizer's as well */
+#endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
