@@ -433,6 +433,7 @@ static void caches_have_few_types(void **state) {
     params.type_k = DCT_TYPE_F16;
     params.type_v = DCT_TYPE_Q4_0;
     assert_int_equal(dct_arch_trace(&s->model, &s->hp, &params, &s->graphs, &s->g, &s->err), DCT_USAGE);
+    assert_non_null(strstr(s->err.message, "V caches cannot be"));
     close_subject(s);
 }
 

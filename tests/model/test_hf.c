@@ -460,7 +460,7 @@ static void cut_anywhere(void **state) {
     uint8_t *bytes = calloc(1, all);
     memcpy(bytes, &n, 8);
     memcpy(bytes + 8, header, n);
-    for (uint64_t cut = 0; cut <= all; cut += cut < 8 + n ? 1 : 997) {
+    for (uint64_t cut = 0; cut <= all; cut += cut < 8 + n || cut + 2 > all ? 1 : cut + 998 < all ? 997 : all - 1 - cut) {
         dct_model m;
         dct_arena arena;
         dct_err err;

@@ -108,6 +108,7 @@ static void damage_is_refused_or_read(void **state) {
     for (size_t n = 0; n < model.n; n++) {
         uint8_t *cut = malloc(n > 0 ? n : 1); /* of that size exactly */
         memcpy(cut, model.bytes, n);
+        err = (dct_err){0};
         dct_status status = go_through(cut, n, &arena, &g, &err);
         assert_true(status == DCT_OK || (status == DCT_BAD_FILE && err.message[0] != '\0'));
         dct_arena_deinit(&arena);
@@ -116,8 +117,9 @@ static void damage_is_refused_or_read(void **state) {
     for (size_t at = 0; at < model.n; at++) {
         for (int flip = 1; flip < 256; flip += 14) {
             model.bytes[at] ^= (uint8_t)flip;
+            err = (dct_err){0};
             dct_status status = go_through(model.bytes, model.n, &arena, &g, &err);
-            assert_true(status == DCT_OK || err.message[0] != '\0');
+            assert_true(status == DCT_OK || (status != DCT_BUG && err.message[0] != '\0'));
             dct_arena_deinit(&arena);
             model.bytes[at] ^= (uint8_t)flip;
         }

@@ -79,9 +79,9 @@ static void count_again(const planned *p) {
             const dct_onnx_place *place = &p->m.places[v];
             if (place->region == DCT_ONNX_ARENA && is_needed(p, v, t)) live[place->root] = true;
             if (place->in_place) /* what lay there, views of it as well, is touched last by the step that overwrites it */
-                for (uint32_t w = 0; w < v; w++)
-                    assert_false(p->m.places[w].root == place->root && p->m.places[w].first < place->first && t > place->first &&
-                                 touches(p, t, w) && !p->m.places[w].in_place && p->m.places[w].last > place->first);
+                for (uint32_t w = 0; w < p->g.n_values; w++)
+                    assert_false(w != v && p->m.places[w].root == place->root && p->m.places[w].first < place->first &&
+                                 t > place->first && touches(p, t, w) && p->m.places[w].last > place->first);
         }
         for (uint32_t a = 0; a < p->g.n_values; a++) {
             if (!live[a]) continue;

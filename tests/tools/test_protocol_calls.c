@@ -152,8 +152,9 @@ static void foreign_lines_are_refused(void **state) {
     memset(junk, 'x', sizeof junk);
     write_file(junk, sizeof junk);
     assert_int_equal(dct_calls_open(&file, PATH, &err), DCT_BAD_FILE);
-    char kept[sizeof junk]; /* a file that is not ours is left alone */
+    char kept[sizeof junk + 1]; /* a file that is not ours is left alone */
     assert_int_equal(read_file(kept, sizeof kept), sizeof junk);
+    assert_memory_equal(kept, junk, sizeof junk);
 }
 
 /* A sample that says nothing new is left out, but for the last. */
