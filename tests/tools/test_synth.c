@@ -61,6 +61,39 @@ static void same_seed_same_bytes(void **state) {
     unlink(temp_path(1));
 }
 
+/* What is written in pieces of 2 MiB is what one filling gives. */
+static void pieces_are_a_whole(void **state) {
+    (void)state;
+    static const char name[] = "token_embd.weight";
+    dct_model m;
+    dct_arena arena;
+    dct_err err;
+    write_synth("tiny-gemma3", "F32", 7, 3, temp_path(0));
+    dct_arena_init(&arena, 0);
+    assert_int_equal(dct_model_open(&m, temp_path(0), &arena, &err), DCT_OK);
+    const dct_tensor *t = dct_model_find_tensor(&m, name);
+    assert_non_null(t);
+    assert_true(t->bytes > 2 << 20);
+    uint32_t n, at = 0;
+    const dct_synth_tensor *all = dct_synth_tensors(dct_synth_find_shape("tiny-gemma3"), dct_synth_find_mix("F32"), &arena, &n);
+    assert_non_null(all);
+    while (at < n && strcmp(all[at].name, name) != 0) at++;
+    assert_true(at < n);
+    dct_synth_stream stream;
+    dct_synth_stream_init(&stream, all[at].type, 7, at, all[at].mean, all[at].sigma);
+    stream.offset = all[at].offset;
+    stream.both_signs = all[at].both_signs;
+    uint8_t *want = malloc(t->bytes), *found = malloc(t->bytes);
+    dct_synth_fill(&stream, 0, all[at].ne[0] * all[at].ne[1], want);
+    assert_int_equal(dct_model_read_tensor(&m, t, 0, found, t->bytes, &err), DCT_OK);
+    assert_memory_equal(found, want, t->bytes);
+    free(want);
+    free(found);
+    dct_model_close(&m);
+    dct_arena_deinit(&arena);
+    unlink(temp_path(0));
+}
+
 static void every_tiny_shape_reopens(void **state) {
     (void)state;
     const char *const names[] = {"tiny-qwen2", "tiny-qwen2-untied", "tiny-qwen2vl", "tiny-qwen3", "tiny-llama", "tiny-gemma3"};
@@ -257,7 +290,7 @@ static void wrong_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_seed_same_bytes), cmocka_unit_test(every_tiny_shape_reopens), cmocka_unit_test(weights_have_the_wanted_spread),
+        cmocka_unit_test(same_seed_same_bytes), cmocka_unit_test(pieces_are_a_whole), cmocka_unit_test(every_tiny_shape_reopens), cmocka_unit_test(weights_have_the_wanted_spread),
         cmocka_unit_test(blocks_do_not_depend_on_the_range), cmocka_unit_test(mixtures), cmocka_unit_test(shapes_are_the_real_ones),
         cmocka_unit_test(vocabulary_holds_together), cmocka_unit_test(wrong_names),
     };
