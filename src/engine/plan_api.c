@@ -323,8 +323,7 @@ static dct_status check_shared_items(const dct_plan *plan, const dct_items *need
     dct_status status = need_bytes(DCT_ITEM_TEXT_SCRATCH, text, need->text_scratch_bytes, defect, err);
     if (status == DCT_OK) status = need_bytes(DCT_ITEM_STAGING, staging, need->staging_bytes, defect, err);
     if (status != DCT_OK) return status;
-    return need_bytes(DCT_ITEM_KERNEL, item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_KERNEL, true),
-                      need->kernel_bytes + plan->reserve_bytes / 512, defect, err);
+    return need_bytes(DCT_ITEM_KERNEL, dct_plan_kernel_bytes(plan), need->kernel_bytes + plan->reserve_bytes / 512, defect, err);
 }
 
 /* What a session of this model takes beside its graphs. A plan of another version, or one that was tampered with, may have it
