@@ -55,7 +55,7 @@ typedef enum dctms_status {
     DCTMS_BOUND = 4,       /* more tokens than the plan's bounds */
     DCTMS_SYSTEM = 5,      /* the operating system refused something */
     DCTMS_BUG = 70,
-    DCTMS_INTERRUPTED = 130 /* a callback or dctms_session_interrupt asked to stop */
+    DCTMS_INTERRUPTED = 130 /* dctms_session_interrupt asked to stop while a prompt was evaluated */
 } dctms_status;
 
 typedef struct dctms_error {
@@ -181,7 +181,8 @@ typedef struct dctms_group dctms_group;
 typedef enum dctms_group_mode {
     DCTMS_CONCURRENT, /* any of the sessions may run at any time */
     DCTMS_EXCLUSIVE   /* one at a time: intermediates share bytes; to open, tokenize or evaluate while another does any of
-                         these is DCTMS_USAGE, and changes nothing */
+                         these is DCTMS_USAGE, and changes nothing. An answer that is under way ends so where another begins:
+                         what was delivered stays, and its last token is evaluated by what comes next */
 } dctms_group_mode;
 
 /* One reservation and one M_max for sessions of several plans in one process. Packed weights of one file that are the same are
@@ -228,9 +229,9 @@ DCTMS_API dctms_status dctms_session_open(dctms_model *model, const dctms_plan *
                                           dctms_session **session, dctms_error *err);
 DCTMS_API void dctms_session_free(dctms_session *session);
 
-/* Populates every page of the process and forbids it to obtain memory from now on: process-wide and irrevocable, for executables
- * once all is open. *enforced (may be NULL) is false where the system has no way to enforce it. `kill`: an attempt raises
- * SIGSYS, which ends the process. */
+/* Populates every page of the process, but for anonymous mappings above 64 MiB, which are their owners', and forbids it to obtain
+ * memory from now on: process-wide and irrevocable, for executables once all is open. *enforced (may be NULL) is false where the
+ * system has no way to enforce it. `kill`: an attempt raises SIGSYS, which ends the process. */
 DCTMS_API dctms_status dctms_seal(bool kill, bool *enforced, dctms_error *err);
 
 /* The tokens evaluated so far. Rewind forgets those from `n` on. */
@@ -251,7 +252,7 @@ DCTMS_API const float *dctms_session_logits_row(const dctms_session *session, ui
 DCTMS_API uint32_t dctms_session_n_vocab(const dctms_session *session);
 
 /* Tokenizes and evaluates a prompt. DCTMS_BOUND names how many tokens it has; at least how many, when the planned memory has no
- * room to tokenize a text so long. */
+ * room to tokenize a text so long. One that is interrupted stays as far as it was read, without logits: rewind. */
 DCTMS_API dctms_status dctms_session_prompt(dctms_session *session, const char *text, size_t n, bool parse_special,
                                             dctms_error *err);
 

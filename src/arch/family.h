@@ -12,12 +12,13 @@
     X(qwen2vl, dct_adjust_qwen2vl, dct_trace_qwen2vl)          \
     X(qwen3, dct_adjust_none, dct_trace_qwen3)                 \
     X(gemma2, dct_adjust_gemma2, dct_trace_gemma2)             \
-    X(gemma3, dct_adjust_none, dct_trace_gemma3)               \
+    X(gemma3, dct_adjust_gemma3, dct_trace_gemma3)             \
     X(phi3, dct_adjust_none, dct_trace_phi3)
 
 dct_status dct_adjust_none(const dct_model *model, dct_hparams *hp, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_adjust_qwen2vl(const dct_model *model, dct_hparams *hp, dct_err *err) DCT_MUST_CHECK;
 dct_status dct_adjust_gemma2(const dct_model *model, dct_hparams *hp, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_adjust_gemma3(const dct_model *model, dct_hparams *hp, dct_err *err) DCT_MUST_CHECK;
 
 #define DCT_FAMILY_TRACE(name, adjust, trace) void trace(dct_tracer *t);
 DCT_FAMILIES(DCT_FAMILY_TRACE)

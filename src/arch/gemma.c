@@ -16,7 +16,7 @@
 
 /* Values that the format leaves out when they are these. */
 enum { GEMMA2_WINDOW = 4096, GEMMA2_PATTERN = 2, GEMMA3_PATTERN = 6, GEMMA2_27B_LAYERS = 46, GEMMA3_27B_LAYERS = 62 };
-static const float gemma2_attn_softcap = 50.0f, gemma2_final_softcap = 30.0f, gemma3_local_base = 10000.0f;
+static const float gemma2_attn_softcap = 50.0f, gemma2_final_softcap = 30.0f, gemma3_base = 1e6f, gemma3_local_base = 10000.0f;
 
 static bool has_key(const dct_model *model, const dct_hparams *hp, const char *name) {
     char key[96];
@@ -32,23 +32,54 @@ dct_status dct_adjust_gemma2(const dct_model *model, dct_hparams *hp, dct_err *e
     return DCT_OK;
 }
 
-/* A number of the file that only this family knows. */
+/* A base of rotation, under the name that it has elsewhere or that of Ollama's converter; *base stays when there is neither. */
+static dct_status read_base(const dct_model *model, const dct_hparams *hp, const char *name, const char *other, float *base,
+                            dct_err *err) {
+    char key[96];
+    bool found;
+    snprintf(key, sizeof key, "%s.rope.%s", hp->arch, name);
+    dct_status status = dct_model_get_f32(model, key, base, &found, err);
+    if (status == DCT_OK && !found) {
+        snprintf(key, sizeof key, "%s.rope.%s", hp->arch, other);
+        status = dct_model_get_f32(model, key, base, &found, err);
+    }
+    if (status != DCT_OK || (*base > 0 && isfinite(*base))) return status;
+    return dct_fail(err, DCT_BAD_FILE, "%s is %g", key, (double)*base);
+}
+
+dct_status dct_adjust_gemma3(const dct_model *model, dct_hparams *hp, dct_err *err) {
+    hp->rope_base = gemma3_base;
+    return read_base(model, hp, "freq_base", "global.freq_base", &hp->rope_base, err);
+}
+
+/* Layers pattern-1, 2*pattern-1, ... see everything, the others a window. A pattern of 0 has the window everywhere. */
+static bool is_global(uint32_t pattern, int32_t layer) {
+    return pattern != 0 && (uint32_t)layer % pattern == pattern - 1;
+}
+
+/* Which layers have the window: a number, or a list of all layers, which must come to the family's own. */
 static uint32_t pattern_of(dct_tracer *t, uint32_t fallback) {
     char key[96];
     uint32_t pattern = fallback;
     bool found;
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", t->hp->arch);
-    if (dct_model_get_u32(t->model, key, &pattern, &found, &t->g->err) != DCT_OK) t->g->status = DCT_BAD_FILE;
+    const dct_meta *list = dct_model_find_meta(t->model, key);
+    if (list == NULL || list->type != DCT_META_ARRAY) {
+        if (dct_model_get_u32(t->model, key, &pattern, &found, &t->g->err) != DCT_OK) t->g->status = DCT_BAD_FILE;
+        return pattern;
+    }
+    int64_t has_window;
+    bool same = list->array.type == DCT_META_BOOL && list->array.n >= t->hp->n_layer;
+    for (uint32_t i = 0; same && i < t->hp->n_layer; i++)
+        same = dct_meta_array_i64(t->model, list, i, &has_window) && (has_window == 0) == is_global(pattern, (int32_t)i);
+    if (!same) dct_block_fail(t, "%s is not the window of all layers but every %uth", key, pattern);
     return pattern;
 }
 
 static float local_base_of(dct_tracer *t) {
-    char key[96];
     float base = gemma3_local_base;
-    bool found;
-    snprintf(key, sizeof key, "%s.rope.freq_base_swa", t->hp->arch);
-    if (dct_model_get_f32(t->model, key, &base, &found, &t->g->err) != DCT_OK) t->g->status = DCT_BAD_FILE;
-    if (!(base > 0) || !isfinite(base)) dct_block_fail(t, "%s is %g", key, (double)base);
+    dct_status status = read_base(t->model, t->hp, "freq_base_swa", "local.freq_base", &base, &t->g->err);
+    if (status != DCT_OK) t->g->status = status;
     return base;
 }
 
@@ -56,11 +87,6 @@ static float local_base_of(dct_tracer *t) {
 static float score_scale(const dct_hparams *hp, uint32_t layers_of_27b) {
     float width = hp->n_layer == layers_of_27b ? (float)(hp->n_embd / hp->n_head[0]) : (float)hp->head_dim_k;
     return 1.0f / sqrtf(width);
-}
-
-/* Layers pattern-1, 2*pattern-1, ... see everything, the others a window. A pattern of 0 has the window everywhere. */
-static bool is_global(uint32_t pattern, int32_t layer) {
-    return pattern != 0 && (uint32_t)layer % pattern == pattern - 1;
 }
 
 static void trace_gemma(dct_tracer *t, const dct_attn_spec *local, const dct_attn_spec *global, uint32_t pattern,

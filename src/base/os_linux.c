@@ -197,8 +197,9 @@ static void populate_mappings(int maps) {
     }
 }
 
+/* The stack of the main thread grows and is touched; those of others are mappings like all else, and may be shorter. */
 void dct_os_populate_process(size_t stack_bytes) {
-    (void)touch_stack(stack_bytes);
+    if (dct_os_thread_id() == getpid()) (void)touch_stack(stack_bytes);
     (void)dct_os_now_ns(); /* the clock lies in pages of the kernel's that only a call can bring in */
     int maps = WALKS_MAPS ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1;
     if (maps < 0) return;

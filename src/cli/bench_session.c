@@ -10,6 +10,8 @@
 #include "base/hash.h"
 #include "cli/bench.h"
 
+enum { MOST_TIMES = 1 << 17 }; /* a megabyte beside the session, for which M_max has room */
+
 typedef struct bench_run {
     dctms_session *session;
     const bench_job *job;
@@ -96,6 +98,16 @@ static int run_tests(bench_run *run, bench_result *result) {
     return status == DCTMS_OK ? 0 : cli_fail(&err);
 }
 
+/* How many times of single tokens a test has at most. */
+static uint64_t count_steps(const bench_job *job) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < job->tests->n; i++) {
+        uint64_t n = (uint64_t)job->options->repetitions * job->tests->test[i].n_gen;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* Bounds that hold the deepest test, and the longest prompt that is evaluated at once; false after printing a usage error. */
 static bool make_bounds(const bench_job *job, dctms_plan_params *pp, uint32_t *longest) {
     const bench_setup *setup = &job->setup;
@@ -113,11 +125,15 @@ static bool make_bounds(const bench_job *job, dctms_plan_params *pp, uint32_t *l
         if (n_gen > gen) gen = n_gen;
     }
     *longest = prompt > setup->depth ? prompt : setup->depth;
-    uint32_t need = setup->depth + prompt + gen;
+    uint64_t need = (uint64_t)setup->depth + prompt + gen;
     pp->n_output = (int32_t)gen;
-    if (pp->n_ctx == 0) pp->n_ctx = need;
-    if (pp->n_ctx >= need) return true;
-    cli_usage("-c %u is too small: depth, prompt and generation need %u", pp->n_ctx, need);
+    if (pp->n_ctx == 0 && need <= INT32_MAX) pp->n_ctx = (uint32_t)need;
+    if (need > INT32_MAX) cli_usage("depth, prompt and generation need a context of %llu", (unsigned long long)need);
+    else if (pp->n_ctx < need)
+        cli_usage("-c %u is too small: depth, prompt and generation need %llu", pp->n_ctx, (unsigned long long)need);
+    else if (count_steps(job) > MOST_TIMES)
+        cli_usage("%u repetitions: the times of at most %d tokens of a test are kept", job->options->repetitions, MOST_TIMES);
+    else return true;
     return false;
 }
 
@@ -153,22 +169,13 @@ int bench_plan(const bench_job *job) {
     return code;
 }
 
-/* The session stands: seal, measure. */
+/* The session stands: seal, measure. The prompt lies where a conversation would, which has 16 bytes a token. */
 static int measure(bench_run *run, bench_result *result, uint32_t longest) {
     bool enforced;
+    run->prompt = (dctms_token *)(void *)dctms_session_conversation(run->session).messages;
     for (uint32_t i = 0; i < longest; i++) run->prompt[i] = token_at(i, dctms_session_n_vocab(run->session));
     int code = cli_seal(run->job->modes, &enforced);
     return code == 0 ? run_tests(run, result) : code;
-}
-
-/* How many times of single tokens a test has at most. */
-static uint64_t count_steps(const bench_job *job) {
-    uint64_t most = 1;
-    for (uint32_t i = 0; i < job->tests->n; i++) {
-        uint64_t n = (uint64_t)job->options->repetitions * job->tests->test[i].n_gen;
-        most = n > most ? n : most;
-    }
-    return most;
 }
 
 int bench_session(const bench_job *job) {
@@ -179,9 +186,8 @@ int bench_session(const bench_job *job) {
     dctms_model_info model_info;
     dctms_plan_info plan_info;
     bench_run run = {.job = job};
-    run.prompt = dct_os_map(b.longest * sizeof *run.prompt);
     run.step_ms = dct_os_map(count_steps(job) * sizeof *run.step_ms);
-    if (run.prompt == NULL || run.step_ms == NULL) {
+    if (run.step_ms == NULL) {
         code = cli_no_memory("the times");
     } else if (dctms_model_get_info(b.model, &model_info, &err) != DCTMS_OK ||
                dctms_session_open(b.model, b.plan, &job->modes->session, &run.session, &err) != DCTMS_OK) {

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "dctms.h"
 
-enum { CLI_MAX_STOP = 16, CLI_MAX_BIAS = 64, CLI_MAX_ARGS = 8, CLI_MAX_LIST = 16 };
+enum { CLI_MAX_STOP = 16, CLI_MAX_STOP_BYTES = 255, CLI_MAX_BIAS = 64, CLI_MAX_ARGS = 8, CLI_MAX_LIST = 16 };
 
 typedef enum cli_toggle { CLI_AUTO, CLI_ON, CLI_OFF } cli_toggle;
 
@@ -162,7 +162,7 @@ int cli_fail_file(const char *path, dct_err *err); /* names the file */
 int cli_usage(const char *format, ...) DCT_PRINTF(1, 2);
 int cli_no_memory(const char *what); /* DCT_SYSTEM */
 
-void cli_print_json_string(const char *text, size_t n); /* quoted and escaped, on stdout; text is UTF-8 */
+void cli_print_json_string(const char *text, size_t n); /* quoted and escaped, on stdout; ? for what is no UTF-8 */
 
 /* A file written through a dctms_write_fn: everything is gathered in memory, then written whole (temporary and rename). Saving
  * also drops it. */

@@ -85,7 +85,7 @@ static bool leads_out(const char *file, const char *directory, size_t n_director
 /* What is read of a directory. */
 static bool is_of_a_model(const char *name) {
     const char *dot = strrchr(name, '.');
-    return dot != NULL && (strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0);
+    return dot != NULL && (strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".jinja") == 0);
 }
 
 /* The first by name in the model's directory that leads out of it. */

@@ -39,6 +39,8 @@ static dctms_status plan_all(const cli_options *o, const dctms_plan_params *para
         dctms_plan_info info;
         dctms_plan_get_info(plans[i], &info);
         if (info.ubatch > *chunk) *chunk = info.ubatch;
+        for (uint32_t k = 0; k < info.n_ctx_steps; k++)
+            if (info.ctx_steps[k].ubatch > *chunk) *chunk = info.ctx_steps[k].ubatch;
     }
     if (status == DCTMS_OK)
         status = dctms_group_make((const dctms_plan *const *)plans, o->n_args, o->exclusive ? DCTMS_EXCLUSIVE : DCTMS_CONCURRENT,

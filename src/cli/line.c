@@ -190,6 +190,7 @@ static bool open_terminal(struct termios *was) {
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* the terminal is given back before the process stops */
+    raw.c_cc[VQUIT] = _POSIX_VDISABLE; /* and before it ends */
     if (tcsetattr(0, TCSADRAIN, &raw) != 0) return false;
     put("\033[?2004h", 8); /* what is pasted comes between ESC[200~ and ESC[201~ */
     return true;

@@ -47,7 +47,7 @@ static const opt_row rows[] = {
      "LLAMA_ARG_MODEL", "FILE", "model file (or the first argument; none: the built-in model)"},
     {"-c", "--ctx-size", NULL, O_U32, V_ONE, F(ctx_size), "LLAMA_ARG_CTX_SIZE", "N",
      "context: input and output together (default, and 0: at most 4096)"},
-    {"-n", "--n-predict", "--predict", O_OUTPUT, V_ONE | CLI_RUN_FILE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
+    {"-n", "--n-predict", "--predict", O_OUTPUT, (V_ONE & ~V_SCORE) | CLI_RUN_FILE, F(n_predict), "LLAMA_ARG_N_PREDICT", "M",
      "output tokens, at least 1 (default: at most 512; -1: half the context)"},
     {"-ub", "--ubatch-size", NULL, O_U32, V_ONE, F(ubatch), "LLAMA_ARG_UBATCH", "R",
      "rows of a prefill chunk (default, and 0: 512)"},
@@ -300,7 +300,7 @@ static bool store(const opt_row *row, const char *value, cli_options *o) {
         return true;
     case O_F32: return cli_parse_f32(value, field);
     case O_STOP:
-        if (o->n_stop == CLI_MAX_STOP || *value == '\0') return false;
+        if (o->n_stop == CLI_MAX_STOP || *value == '\0' || strlen(value) > CLI_MAX_STOP_BYTES) return false;
         o->stop[o->n_stop++] = value;
         return true;
     case O_BIAS:
@@ -316,6 +316,7 @@ static dct_status refuse(const opt_row *row, const char *value, const cli_option
     const char *name = row->long_name;
     bool is_full = row->kind == O_LIST && ((const cli_list *)(const void *)((const char *)o + row->field))->n == CLI_MAX_LIST;
     if (row->kind == O_STOP && o->n_stop == CLI_MAX_STOP) return cli_usage("%s: at most %d may be given", name, CLI_MAX_STOP);
+    if (row->kind == O_STOP) return cli_usage("%s: a text of 1 to %d bytes is expected", name, CLI_MAX_STOP_BYTES);
     if (row->kind == O_BIAS && o->n_bias == CLI_MAX_BIAS) return cli_usage("%s: at most %d may be given", name, CLI_MAX_BIAS);
     if (is_full) return cli_usage("%s: at most %d may be given", name, CLI_MAX_LIST);
     if (row->kind == O_OUTPUT) return cli_usage("%s: '%s' is neither a number from 1 nor -1 (half the context)", name, value);

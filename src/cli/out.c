@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 static char out_buffer[16 * 1024];
@@ -112,10 +113,14 @@ void cli_print_json_string(const char *text, size_t n) {
     cli_print("\"");
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') cli_print("\\%c", c);
+        uint32_t code;
+        size_t bytes = dct_utf8_next(text + i, n - i, &code);
+        if (bytes == 0) cli_print("?");
+        else if (c == '"' || c == '\\') cli_print("\\%c", c);
         else if (c == '\n') cli_print("\\n");
         else if (c < 0x20 || c == 0x7f) cli_print("\\u%04x", c);
-        else cli_out(NULL, &text[i], 1);
+        else cli_out(NULL, &text[i], bytes);
+        if (bytes > 1) i += bytes - 1;
     }
     cli_print("\"");
 }

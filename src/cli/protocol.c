@@ -279,7 +279,7 @@ static int open_records(protocol_request *r) {
     if (code != 0) return code;
     if (dct_calls_open(&r->calls, kept ? path_in(r, "calls.csv", path) : NULL, &err) != DCT_OK) return cli_fail_err(&err);
     if (dct_rss_open(&r->rss, kept ? path_in(r, "rss.csv", path) : NULL, &err) != DCT_OK) return cli_fail_err(&err);
-    return 0;
+    return dct_rss_drop_unfinished(&r->rss, &r->calls, &err) == DCT_OK ? 0 : cli_fail_err(&err);
 }
 
 /* ---- the order of things ---- */
@@ -413,12 +413,13 @@ static int report(const protocol_request *r) {
     dct_arena_init(&arena, 0);
     dct_status status = dct_calls_load(&r->calls, &arena, &calls, &p.n_calls, &err);
     if (status == DCT_OK) status = dct_rss_load(&r->rss, &arena, &samples, &p.n_rss, &err);
-    if (status == DCT_OK) {
+    int code = status == DCT_OK ? 0 : cli_fail_err(&err);
+    if (code == 0) {
         p.calls = calls;
         p.rss = samples;
-        status = dct_protocol_tables(&p, cli_out, NULL, &err);
+        code = save_reports(r, &p); /* files come before anything is printed */
     }
-    int code = status == DCT_OK ? save_reports(r, &p) : cli_fail_err(&err);
+    if (code == 0 && dct_protocol_tables(&p, cli_out, NULL, &err) != DCT_OK) code = cli_fail_err(&err);
     dct_arena_deinit(&arena);
     return code;
 }

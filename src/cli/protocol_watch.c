@@ -192,11 +192,12 @@ static void follow(watch *w) {
 }
 
 /* The child's own word on why it ended comes first, unless it was ended from here. Another program has none that we hear, and its
- * codes are not ours. */
+ * codes are not ours, but for those of a signal that was meant for us all. */
 static int judge(const watch *w, int child_code) {
     const dct_system system = w->job->key.system;
+    const bool is_stopped = child_code == 128 + SIGINT || child_code == 128 + SIGTERM || child_code == 128 + SIGHUP;
     if (w->code != 0) return w->code;
-    if (child_code != 0 && (system != DCT_LLAMA_CPP || child_code > 128)) return child_code;
+    if (child_code != 0 && (system != DCT_LLAMA_CPP || is_stopped)) return child_code;
     if (child_code == 0 && w->at == w->job->n_todo) return 0;
     cli_note("dctms: %s ended with code %d after %u of %u calls\n", dct_system_name(system), child_code, w->at, w->job->n_todo);
     return DCT_SYSTEM;

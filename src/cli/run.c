@@ -33,14 +33,14 @@ static void on_signal(int number) {
     if (running != NULL) dctms_session_interrupt(running);
 }
 
-/* No SA_RESTART: a read from the terminal is broken off by the signal. */
+/* No SA_RESTART: a read from the terminal is broken off by the signal. One that is ignored (nohup, a script's background) stays
+ * so. */
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction before, action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    struct sigaction before;
-    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
 }
 
 static bool is_signalled(void) { return int_seen || end_seen; }
@@ -124,6 +124,9 @@ static bool sampling_makes_sense(const cli_options *o) {
     return false;
 }
 
+/* A plan file has M; a flag may say less, and what a variable says is about bounds, which are not asked for. */
+static bool has_own_length(const cli_options *o) { return o->plan_file != NULL && cli_is_given(o, "--n-predict"); }
+
 static dctms_gen_params gen_params(const cli_options *o) {
     dctms_gen_params p = dctms_gen_default_params();
     p.temperature = o->temp;
@@ -135,7 +138,7 @@ static dctms_gen_params gen_params(const cli_options *o) {
     p.frequency_penalty = o->frequency_penalty;
     p.repeat_last_n = o->repeat_last_n;
     p.seed = o->seed;
-    if (o->plan_file != NULL && o->n_predict > 0) p.n_predict = (uint32_t)o->n_predict;
+    if (has_own_length(o)) p.n_predict = (uint32_t)o->n_predict;
     p.ignore_eos = o->ignore_eos;
     p.bias = o->bias;
     p.n_bias = o->n_bias;
@@ -389,6 +392,28 @@ static bool biases_make_sense(const cli_options *o, const dctms_model *model) {
     return true;
 }
 
+/* Said before anything is loaded as well. */
+static int check_length(const cli_options *o, const dctms_plan *plan) {
+    dctms_plan_info info;
+    dct_err err;
+    if (!has_own_length(o)) return 0;
+    if (o->n_predict < 0) return cli_usage("-n %d does not go with --plan, whose bounds are those of the file", o->n_predict);
+    dctms_plan_get_info(plan, &info);
+    if ((uint32_t)o->n_predict <= info.n_output) return 0;
+    dct_fail(&err, DCT_BOUND, "%d output tokens are wanted, the bound is %u", o->n_predict, info.n_output);
+    return cli_fail_err(&err);
+}
+
+/* Where the number of workers comes from, when nobody said one. */
+static void note_threads(const cli_options *o, const dctms_plan *plan) {
+    char source[160];
+    dctms_plan_info info;
+    if (o->quiet || o->json || o->threads != 0 || o->plan_file != NULL) return;
+    dct_os_usable_cpus(NULL, source, sizeof source);
+    dctms_plan_get_info(plan, &info);
+    cli_note("threads: %u (%s)\n", info.threads, source);
+}
+
 /* Opens model, plan and session as the flags say. On failure the message is printed and the exit code returned. */
 static int open_session(const cli_options *o, const dctms_session_params *params, dctms_session **session) {
     dctms_plan_params plan_params;
@@ -403,13 +428,16 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     }
     dctms_status status = o->plan_file != NULL ? dctms_plan_load(o->plan_file, &plan, &err)
                                                : dctms_plan_compile(model, &plan_params, &plan, &err);
-    if (status == DCTMS_OK) {
-        if (!o->quiet) cli_warn_context(model, plan, o);
-        status = dctms_session_open(model, plan, params, session, &err);
+    int code = status == DCTMS_OK ? 0 : cli_fail(&err);
+    if (code == 0) {
+        code = check_length(o, plan);
+        if (code == 0 && !o->quiet) cli_warn_context(model, plan, o);
+        if (code == 0) note_threads(o, plan);
+        if (code == 0 && dctms_session_open(model, plan, params, session, &err) != DCTMS_OK) code = cli_fail(&err);
         dctms_plan_free(plan);
     }
     dctms_model_free(model);
-    return status == DCTMS_OK ? 0 : cli_fail(&err);
+    return code;
 }
 
 /* Whether the prompt is a chat message or a text to complete. A file without a template has its prompts completed as they stand;
@@ -460,6 +488,15 @@ static int read_source(dctms_session *session, source *from, const char **text, 
     return 0;
 }
 
+/* What holds for all answers of the command. */
+static void print_conditions(const cli_options *o, const cli_modes *modes, bool enforced) {
+    if (o->quiet || o->json) return;
+    if (!enforced)
+        cli_note("seal: %s\n", modes->seal ? "a promise only on this system"
+                                           : "off; memory is not enforced, whoever asks for it gets it");
+    print_sampling(o);
+}
+
 /* Seals, and answers or chats until the end. */
 static int serve_user(dctms_session *session, const cli_options *o, const cli_modes *modes, source *from,
                       bool interactive) {
@@ -473,10 +510,7 @@ static int serve_user(dctms_session *session, const cli_options *o, const cli_mo
     if (code == 0) code = cli_seal(modes, &enforced);
     if (code != 0) return exit_code(code);
     begin_conversation(session, o);
-    if (!o->quiet && !o->json && !enforced)
-        cli_note("seal: %s\n", modes->seal ? "a promise only on this system"
-                                           : "off; memory is not enforced, whoever asks for it gets it");
-    if (!o->quiet && !o->json) print_sampling(o);
+    print_conditions(o, modes, enforced);
     uint64_t calls = cli_heap_calls();
     dctms_session_mark_ready(session);
     code = interactive ? chat(session, o, calls) : answer_once(session, o, prompt, n_prompt, templated, calls);
@@ -496,6 +530,7 @@ static int run_each(const cli_options *o) {
     for (uint32_t i = 0; code == 0 && i < o->n_args; i++) code = choose_template(sessions[i], o, false, &templated[i]);
     catch_signals();
     if (code == 0) code = cli_seal(&modes, &enforced);
+    if (code == 0) print_conditions(o, &modes, enforced);
     for (uint32_t i = 0; code == 0 && i < o->n_args; i++) {
         begin_conversation(sessions[i], o);
         if (!o->quiet && !o->json) cli_note("%s%s\n", i > 0 ? "\n" : "", o->args[i]);

@@ -255,7 +255,7 @@ static int read_ids(const cli_options *o, const dctms_model *model, cli_ids *ids
 static bool score_params(const cli_options *o, size_t n_ids, dctms_plan_params *p) {
     if (!cli_plan_params(o, p)) return false;
     if (p->n_ctx == 0) p->n_ctx = (uint32_t)n_ids + 1;
-    if (p->n_output == 0) p->n_output = 1;
+    p->n_output = 1;
     if (p->ubatch == 0) p->ubatch = 64;
     p->logits = DCTMS_LOGITS_ALL;
     return true;

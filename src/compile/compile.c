@@ -131,12 +131,12 @@ dct_trace_params dct_trace_params_of(const dct_bounds *b, dct_phase_kind kind) {
                               .table_ctx = b->table_ctx, .type_k = b->type_k, .type_v = b->type_v, .logits = b->logits};
 }
 
-static dct_status add_traced(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, const char *name,
-                             const dct_graph *traced, dct_arena *arena, dct_err *err) {
+static dct_status add_traced(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, const dct_graph *traced,
+                             dct_arena *arena, dct_err *err) {
     dct_phase *phase = &plan->phases[plan->n_phases];
     phase->kind = kind;
     phase->rows = traced->rows;
-    snprintf(phase->name, sizeof phase->name, "%s", name);
+    snprintf(phase->name, sizeof phase->name, "%s", dct_phase_name(kind));
     dct_graph fused;
     packing packed;
     dct_status status = adopt_references(plan, traced, arena, err);
@@ -155,18 +155,18 @@ static dct_status add_traced(dct_plan *plan, const dct_compile_params *params, d
     return DCT_OK;
 }
 
-static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, const char *name,
-                            dct_arena *arena, dct_err *err) {
+static dct_status add_phase(dct_plan *plan, const dct_compile_params *params, dct_phase_kind kind, dct_arena *arena,
+                            dct_err *err) {
     dct_trace_params trace = dct_trace_params_of(&params->bounds, kind);
     dct_graph traced;
     dct_status status = dct_arch_trace(params->model, params->hp, &trace, arena, &traced, err);
-    return status == DCT_OK ? add_traced(plan, params, kind, name, &traced, arena, err) : status;
+    return status == DCT_OK ? add_traced(plan, params, kind, &traced, arena, err) : status;
 }
 
 static dct_status add_phases(dct_plan *plan, const dct_compile_params *params, dct_arena *arena, dct_err *err) {
-    if (params->graph != NULL) return add_traced(plan, params, DCT_PHASE_GRAPH, "graph", params->graph, arena, err);
-    dct_status status = add_phase(plan, params, DCT_PHASE_PREFILL, "prefill", arena, err);
-    return status == DCT_OK ? add_phase(plan, params, DCT_PHASE_DECODE, "decode", arena, err) : status;
+    if (params->graph != NULL) return add_traced(plan, params, DCT_PHASE_GRAPH, params->graph, arena, err);
+    dct_status status = add_phase(plan, params, DCT_PHASE_PREFILL, arena, err);
+    return status == DCT_OK ? add_phase(plan, params, DCT_PHASE_DECODE, arena, err) : status;
 }
 
 /* ---- the plan ---- */
@@ -208,7 +208,7 @@ static dct_status describe_model(dct_plan *plan, const dct_compile_params *param
     return DCT_OK;
 }
 
-static dct_status count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *arena, dct_err *err) {
+dct_status dct_compile_count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *arena, dct_err *err) {
     dct_interval *iv;
     dct_status status = dct_paper_tensors(hp, arena, &iv, NULL, &plan->paper_tensors, err);
     if (status != DCT_OK) return status;
@@ -226,7 +226,7 @@ dct_status dct_compile(const dct_compile_params *given, dct_arena *arena, dct_pl
     if (status == DCT_OK) status = dct_plan_share_lists(plan, arena, err);
     if (status == DCT_OK) lay_apart(plan);
     if (status == DCT_OK) status = dct_envelope(plan, &params, arena, err);
-    if (status == DCT_OK && params.graph == NULL) status = count_paper(plan, params.hp, arena, err);
+    if (status == DCT_OK && params.graph == NULL) status = dct_compile_count_paper(plan, params.hp, arena, err);
     if (status != DCT_OK) return status;
     *out = plan;
     return DCT_OK;

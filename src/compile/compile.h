@@ -63,6 +63,9 @@ dct_trace_params dct_trace_params_of(const dct_bounds *bounds, dct_phase_kind ki
 /* A complete plan in `arena`. */
 dct_status dct_compile(const dct_compile_params *params, dct_arena *arena, dct_plan **out, dct_err *err) DCT_MUST_CHECK;
 
+/* Only what the paper counts of a model: plan->paper_tensors, paper_buffers and paper_clique. */
+dct_status dct_compile_count_paper(dct_plan *plan, const dct_hparams *hp, dct_arena *arena, dct_err *err) DCT_MUST_CHECK;
+
 /* Lays plans out in one reservation; everything lies in the arena, the list of plans stays the caller's. `exclusive`: no two of
  * them will run at the same time. DCT_NO_FIT when their sum does not fit in 63 bits. */
 dct_status dct_group_lay(const dct_plan *const *plans, uint32_t n, bool exclusive, dct_arena *arena, dct_group *out,

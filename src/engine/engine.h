@@ -55,6 +55,7 @@ struct dctms_group {
     char **piece_at;         /* [n_pieces]: NULL until a session needs it */
     bool *is_open;           /* [n_plans]: a session is */
     bool *is_filled;         /* [n_pieces]: populated, and where it is weights, loaded */
+    uint64_t *loaded_from;   /* [n_pieces]: of weights that are loaded, the identity of the file */
     _Atomic bool is_running; /* one of an exclusive group has the turn */
 };
 
@@ -185,6 +186,11 @@ typedef struct dct_items {
 dct_status dct_items_measure(const dctms_model *model, const dct_bounds *bounds, uint32_t n_members, dct_arena *work,
                              dct_items *items, dct_err *err) DCT_MUST_CHECK;
 
+/* Whether a plan has what a session of this model takes beside its graphs, token tables apart, whose builder looks at their item.
+ * A plan of another version, or one that was tampered with, may have it smaller, which the plan itself does not show:
+ * DCT_BAD_FILE. */
+dct_status dct_items_check(const dct_plan *plan, const dctms_model *model, dct_err *err) DCT_MUST_CHECK;
+
 /* Where an item lies; NULL when the plan has none of that name. And one of at least `need` bytes, into *out, a pointer of any
  * type: a plan file may have been made by another version. */
 void *dct_item_at(const dct_plan *plan, const dct_bases *bases, dct_region region, const char *name, uint64_t *bytes);
@@ -204,12 +210,13 @@ uint64_t dct_answer_bytes(uint32_t n_tokens, uint32_t longest);
 uint32_t dct_conversation_messages(uint32_t n_tokens);
 uint64_t dct_conversation_bytes(uint32_t n_tokens, uint32_t longest);
 
-/* plan_api.c: what there is for a process whose M_max has so much for the kernel's own memory, if it takes the place of this
- * one. */
+/* plan_api.c: what there is for a process whose M_max has so much for the kernel's own memory, if it takes the place of this one,
+ * all of whose memory counts as free. */
 void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out);
 
-/* plan_api.c: DCT_NO_FIT with both numbers when M_max is more than that. */
-dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, dct_err *err) DCT_MUST_CHECK;
+/* plan_api.c: DCT_NO_FIT with both numbers when M_max is more than there is beside what this process holds, of which own_bytes at
+ * most are part of M_max or given back before it is used. */
+dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, uint64_t own_bytes, dct_err *err) DCT_MUST_CHECK;
 
 /* plan_api.c: a handle of a plan that was just compiled, since `start_ns`: a copy without what the passes left in their arena. */
 dct_status dct_plan_hand_out(const dct_plan *compiled, const char *model_path, const dct_profile *profile, uint64_t start_ns,
@@ -227,8 +234,8 @@ dct_status dct_graph_model(const dctms_graph *graph, dct_arena *work, dct_model 
 dct_status dct_verify_graph(const dctms_graph *graph, const dct_plan *plan, const dct_model *model, dct_arena *work,
                             dct_arena *keep, dct_checked_plan **checked, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
-/* plan_api.c: traces anew, into `traces`, and verifies, each member of the family. The results lie in `keep`, one a member;
- * `traced` is the largest's; what the verifier needs for its work is dropped. */
+/* plan_api.c: traces anew, into `traces`, and verifies, each member of the family, and the items beside the graphs. The results
+ * lie in `keep`, one a member; `traced` is the largest's; what the verifier needs for its work is dropped. */
 dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
                               dct_checked_plan *checked[DCT_MAX_MEMBERS], dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 

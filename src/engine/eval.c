@@ -86,6 +86,7 @@ dct_status dct_session_advance(dctms_session *s, const dct_token *tokens, uint32
         n -= chunk;
         if (n > 0 && atomic_load_explicit(&s->interrupted, memory_order_relaxed)) {
             atomic_store(&s->interrupted, 0);
+            s->logits = NULL; /* nothing goes on from the middle of a prompt */
             return dct_fail(err, DCT_INTERRUPTED, "interrupted with %u tokens of the prompt left", n);
         }
     }

@@ -13,8 +13,9 @@ static dct_status fill_lists(dctms_group *g, const dctms_plan *const *plans, uin
     g->piece_at = dct_arena_array(&g->arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g->piece_at);
     g->is_open = dct_arena_array(&g->arena, n, sizeof *g->is_open);
     g->is_filled = dct_arena_array(&g->arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g->is_filled);
+    g->loaded_from = dct_arena_array(&g->arena, (uint64_t)n * DCT_REGION_COUNT, sizeof *g->loaded_from);
     if (list == NULL || g->held == NULL || g->members == NULL || g->piece_at == NULL ||
-        g->is_open == NULL || g->is_filled == NULL)
+        g->is_open == NULL || g->is_filled == NULL || g->loaded_from == NULL)
         return dct_fail_memory(err, &g->arena, "several models");
     for (uint32_t i = 0; i < n; i++) {
         dctms_plan *held = (dctms_plan *)(uintptr_t)plans[i], *member = &g->members[i]; /* only its count of owners changes */

@@ -55,7 +55,7 @@ static uint32_t longest_token(const dct_model *model) {
     if (tokens == NULL) return (uint32_t)longest;
     while (dct_meta_array_next_str(model, tokens, &cursor, &token))
         if (token.len > longest) longest = token.len;
-    return longest > 65535 ? 65535 : (uint32_t)longest;
+    return longest > DCT_LONGEST_TOKEN ? DCT_LONGEST_TOKEN : (uint32_t)longest;
 }
 
 static uint64_t template_bytes(const dct_model *model) {
@@ -98,14 +98,11 @@ static void add_runtime(const dct_bounds *b, uint32_t n_members, const dct_graph
     add(items, region, "main stack", DCT_MAIN_STACK, true);
 }
 
-dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, uint32_t n_members, dct_arena *work, dct_items *items,
-                             dct_err *err) {
-    uint64_t token_bytes;
-    dct_status status = dct_tokenizer_measure(&m->model, work, &token_bytes, err);
-    if (status != DCT_OK) return status;
+static dct_status measure(const dctms_model *m, const dct_bounds *b, uint32_t n_members, uint64_t token_bytes, dct_arena *work,
+                          dct_items *items, dct_err *err) {
     dct_graph g;
     dct_trace_params trace = dct_trace_params_of(b, DCT_PHASE_PREFILL);
-    status = dct_arch_trace(&m->model, &m->hp, &trace, work, &g, err);
+    dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, work, &g, err);
     if (status != DCT_OK) return status;
     uint32_t longest = longest_token(&m->model);
     memset(items, 0, sizeof *items);
@@ -113,6 +110,53 @@ dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, uint32_t
     add_runtime(b, n_members, &g, items);
     items->text_scratch_bytes = text_scratch_bytes(b->n_input, dct_longest_text(b->n_input, longest));
     return DCT_OK;
+}
+
+dct_status dct_items_measure(const dctms_model *m, const dct_bounds *b, uint32_t n_members, dct_arena *work, dct_items *items,
+                             dct_err *err) {
+    uint64_t token_bytes;
+    dct_status status = dct_tokenizer_measure(&m->model, work, &token_bytes, err);
+    return status == DCT_OK ? measure(m, b, n_members, token_bytes, work, items, err) : status;
+}
+
+/* ---- against a plan's own ---- */
+
+static dct_status need_bytes(const char *name, uint64_t has, uint64_t need, dct_err *err) {
+    if (has >= need) return DCT_OK;
+    return dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", name, (unsigned long long)has,
+                    (unsigned long long)need);
+}
+
+static uint64_t item_bytes(const dct_plan *plan, dct_region region, const char *name, bool outside) {
+    const dct_item *item = dct_plan_item(plan, region, name, outside);
+    return item != NULL ? item->bytes : 0;
+}
+
+/* Scratch that may lie over the arena, and pages of the kernel, which needs page tables of 8 bytes for each 4 KiB at least. */
+static dct_status check_shared_items(const dct_plan *plan, const dct_items *need, dct_err *err) {
+    uint64_t text = item_bytes(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, false);
+    uint64_t staging = item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, false);
+    dct_place over;
+    if (text == 0 && !plan->bounds.overlap) text = plan->region_bytes[DCT_REGION_ARENA];
+    if (dct_plan_staging(plan, need->staging_bytes, &over)) staging = need->staging_bytes;
+    dct_status status = need_bytes(DCT_ITEM_TEXT_SCRATCH, text, need->text_scratch_bytes, err);
+    if (status == DCT_OK) status = need_bytes(DCT_ITEM_STAGING, staging, need->staging_bytes, err);
+    if (status != DCT_OK) return status;
+    return need_bytes(DCT_ITEM_KERNEL, dct_plan_kernel_bytes(plan), need->kernel_bytes + plan->reserve_bytes / 512, err);
+}
+
+dct_status dct_items_check(const dct_plan *plan, const dctms_model *m, dct_err *err) {
+    dct_items need;
+    dct_arena work;
+    dct_arena_init(&work, 0);
+    dct_status status = measure(m, &plan->bounds, plan->n_smaller + 1, 0, &work, &need, err);
+    dct_arena_deinit(&work);
+    for (uint32_t i = 0; status == DCT_OK && i < need.n; i++) {
+        const dct_extra_item *wanted = &need.item[i];
+        uint64_t has = item_bytes(plan, wanted->region, wanted->name, wanted->outside);
+        status = need_bytes(wanted->name, has, wanted->bytes, err);
+    }
+    return status == DCT_OK ? check_shared_items(plan, &need, err) : status;
 }
 
 /* Program, heap and main stack are the caller's and no business of the plan. */

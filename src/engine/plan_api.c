@@ -32,15 +32,18 @@ static dct_status cache_type(const char *name, size_t cap, const char *which, ui
     return DCT_OK;
 }
 
-static uint32_t threads_meant(uint32_t wanted) { return wanted != 0 ? wanted : dct_os_usable_cpus(NULL, NULL, 0); }
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Where nobody says, as many as there are processors, and no more than there can be. */
+static uint32_t threads_meant(uint32_t wanted) {
+    return wanted != 0 ? wanted : min_u32(dct_os_usable_cpus(NULL, NULL, 0), MAX_THREADS);
+}
 
 dct_status dct_choose_threads(uint32_t wanted, uint32_t *threads, dct_err *err) {
     *threads = threads_meant(wanted);
     if (*threads <= MAX_THREADS) return DCT_OK;
     return dct_fail(err, DCT_USAGE, "%u threads are more than %d", *threads, MAX_THREADS);
 }
-
-static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Chunks that were left open; and the last of the context steps is the plan's context, with its chunk. */
 static dct_status take_steps(dctms_plan_params *p, dct_err *err) {
@@ -133,7 +136,9 @@ static dct_status compile_plan(const dctms_model *m, dct_request *r, dct_arena *
         return dct_fail(err, DCT_USAGE, "a least context of %u tokens is more than the context of %u", p->budget_ctx,
                         bounds.n_ctx);
     status = dct_family_compile(m, r, &bounds, work, out, err);
-    if (status != DCT_NO_FIT || p->budget_ctx == 0 || p->budget_ctx == bounds.n_ctx) return status;
+    if (status != DCT_NO_FIT || p->budget_ctx == 0) return status;
+    if (p->n_output > 0 && p->budget_ctx <= (uint32_t)p->n_output) p->budget_ctx = (uint32_t)p->n_output + 1; /* and a prompt */
+    if (p->budget_ctx >= bounds.n_ctx) return status;
     status = dct_fit_context(m, r, &bounds, &p->n_ctx, err);
     if (status == DCT_OK) status = dct_choose_bounds(m, p, &bounds, err);
     return status == DCT_OK ? dct_family_compile(m, r, &bounds, work, out, err) : status;
@@ -261,7 +266,8 @@ dctms_status dctms_plan_save(const dctms_plan *plan, const char *path, dctms_err
 /* ---- verify ---- */
 
 /* The graphs of a plan's phases as the architecture traces them. */
-static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_arena *arena, dct_graph *traced, dct_err *err) {
+static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_arena *arena, dct_graph *traced,
+                               dct_defect *defect, dct_err *err) {
     if (m->hparams_status != DCT_OK) {
         *err = m->hparams_err;
         return m->hparams_status;
@@ -272,6 +278,10 @@ static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_a
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         dct_trace_params trace = dct_trace_params_of(&plan->bounds, plan->phases[i].kind);
         dct_status status = dct_arch_trace(&m->model, &m->hp, &trace, arena, &traced[i], err);
+        if (status == DCT_USAGE) { /* the plan's bounds, which nobody gave on a command line */
+            *defect = DCT_DEFECT_BOUNDS_WRONG;
+            err->code = status = DCT_BAD_FILE;
+        }
         if (status != DCT_OK) return status;
     }
     return DCT_OK;
@@ -280,7 +290,7 @@ static dct_status trace_phases(const dct_plan *plan, const dctms_model *m, dct_a
 static dct_status verify_one(const dct_plan *plan, const dctms_model *m, dct_arena *traces, dct_arena *keep, dct_graph *traced,
                              dct_checked_plan **checked, dct_defect *defect, dct_err *err) {
     *defect = DCT_DEFECT_MODEL_MISMATCH;
-    dct_status status = trace_phases(plan, m, traces, traced, err);
+    dct_status status = trace_phases(plan, m, traces, traced, defect, err);
     if (status != DCT_OK) return status;
     dct_arena work;
     dct_arena_init(&work, 0);
@@ -298,45 +308,37 @@ dct_status dct_verify_against(const dct_plan *plan, const dctms_model *m, dct_ar
         status = verify_one(&plan->smaller[i], m, &own, keep, traced, &checked[i], defect, err);
         dct_arena_deinit(&own);
     }
-    return status == DCT_OK ? verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err) : status;
+    if (status == DCT_OK) status = verify_one(plan, m, traces, keep, traced, &checked[plan->n_smaller], defect, err);
+    if (status != DCT_OK) return status;
+    status = dct_items_check(plan, m, err);
+    if (status == DCT_BAD_FILE) *defect = DCT_DEFECT_ITEMS_WRONG;
+    return status;
 }
 
-static dct_status need_bytes(const char *name, uint64_t has, uint64_t need, dct_defect *defect, dct_err *err) {
+/* The tokenizer's tables, which take as long to measure as to build; a session measures them by building them. */
+static dct_status check_tables(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_err *err) {
+    uint64_t need, offset, has;
+    dct_status status = dct_tokenizer_measure(&m->model, work, &need, err);
+    if (status != DCT_OK) return status;
+    dct_plan_find_item(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TOKENS, &offset, &has);
     if (has >= need) return DCT_OK;
-    *defect = DCT_DEFECT_ITEMS_WRONG;
-    return dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", name, (unsigned long long)has,
+    return dct_fail(err, DCT_BAD_FILE, "'%s' has %llu bytes, %llu are needed", DCT_ITEM_TOKENS, (unsigned long long)has,
                     (unsigned long long)need);
 }
 
-static uint64_t item_bytes(const dct_plan *plan, dct_region region, const char *name, bool outside) {
-    const dct_item *item = dct_plan_item(plan, region, name, outside);
-    return item != NULL ? item->bytes : 0;
-}
-
-/* Scratch that may lie over the arena, and pages of the kernel, which needs page tables of 8 bytes for each 4 KiB at least. */
-static dct_status check_shared_items(const dct_plan *plan, const dct_items *need, dct_defect *defect, dct_err *err) {
-    uint64_t text = item_bytes(plan, DCT_REGION_PERSISTENT, DCT_ITEM_TEXT_SCRATCH, false);
-    uint64_t staging = item_bytes(plan, DCT_REGION_RUNTIME, DCT_ITEM_STAGING, false);
-    dct_place over;
-    if (text == 0 && !plan->bounds.overlap) text = plan->region_bytes[DCT_REGION_ARENA];
-    if (dct_plan_staging(plan, need->staging_bytes, &over)) staging = need->staging_bytes;
-    dct_status status = need_bytes(DCT_ITEM_TEXT_SCRATCH, text, need->text_scratch_bytes, defect, err);
-    if (status == DCT_OK) status = need_bytes(DCT_ITEM_STAGING, staging, need->staging_bytes, defect, err);
-    if (status != DCT_OK) return status;
-    return need_bytes(DCT_ITEM_KERNEL, dct_plan_kernel_bytes(plan), need->kernel_bytes + plan->reserve_bytes / 512, defect, err);
-}
-
-/* What a session of this model takes beside its graphs. A plan of another version, or one that was tampered with, may have it
- * smaller than that, which the plan itself does not show. */
-static dct_status check_items(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_defect *defect, dct_err *err) {
-    dct_items need;
-    dct_status status = dct_items_measure(m, &plan->bounds, plan->n_smaller + 1, work, &need, err);
-    for (uint32_t i = 0; status == DCT_OK && i < need.n; i++) {
-        const dct_extra_item *wanted = &need.item[i];
-        uint64_t has = item_bytes(plan, wanted->region, wanted->name, wanted->outside);
-        status = need_bytes(wanted->name, has, wanted->bytes, defect, err);
+/* What the paper counts, which no verifier needs, and which is printed as proven. */
+static dct_status check_counts(const dct_plan *plan, const dctms_model *m, dct_arena *work, dct_err *err) {
+    dct_plan counted = {0};
+    dct_status status = dct_compile_count_paper(&counted, &m->hp, work, err);
+    for (uint32_t i = 0; i < dct_plan_n_members(plan) && status == DCT_OK; i++) {
+        const dct_plan *member = dct_plan_member(plan, i);
+        if (member->paper_tensors != counted.paper_tensors || member->paper_buffers != counted.paper_buffers ||
+            member->paper_clique != counted.paper_clique)
+            status = dct_fail(err, DCT_BAD_FILE, "%u tensors in %u buffers, of which %u meet; counted are %u, %u and %u",
+                              member->paper_tensors, member->paper_buffers, member->paper_clique, counted.paper_tensors,
+                              counted.paper_buffers, counted.paper_clique);
     }
-    return status == DCT_OK ? check_shared_items(plan, &need, defect, err) : status;
+    return status;
 }
 
 void dct_explain_defect(dct_defect code, dct_err *why) {
@@ -355,10 +357,17 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
     dct_graph traced[DCT_PLAN_MAX_PHASES];
     dct_checked_plan *checked[DCT_MAX_MEMBERS];
     dct_arena_init(&work, 0);
-    dct_status status = model == NULL ? dct_verify_alone(plan->plan, &work, &code, &why) : dct_model_need_header(model, &why);
+    dct_status status = model == NULL ? dct_verify_alone(plan->plan, &code, &why) : dct_model_need_header(model, &why);
     if (status == DCT_OK && model != NULL)
         status = dct_verify_against(plan->plan, model, &work, &work, traced, checked, &code, &why);
-    if (status == DCT_OK && model != NULL) status = check_items(plan->plan, model, &work, &code, &why);
+    if (status == DCT_OK && model != NULL) {
+        status = check_tables(plan->plan, model, &work, &why);
+        if (status == DCT_BAD_FILE) code = DCT_DEFECT_ITEMS_WRONG;
+    }
+    if (status == DCT_OK && model != NULL) {
+        status = check_counts(plan->plan, model, &work, &why);
+        if (status == DCT_BAD_FILE) code = DCT_DEFECT_CERTIFICATE_WRONG;
+    }
     dct_arena_deinit(&work);
     if (defect != NULL) snprintf(defect, 32, "%s", dct_defect_name(code));
     if (status == DCT_BAD_FILE && code != DCT_DEFECT_NONE) dct_explain_defect(code, &why);
@@ -367,21 +376,23 @@ dctms_status dctms_plan_verify(const dctms_plan *plan, const dctms_model *model,
 
 /* ---- report ---- */
 
-/* What this process holds is part of M_max already or given back before: it counts on the side of what there is, and so does all
- * that the kernel may keep for it, some of which it keeps now, or has charged ahead. Pages of files count as available by
- * themselves. No limit below M_max will do, whatever is free under it. */
-void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out) {
+/* What this process holds of M_max already, or gives back before, counts on the side of what there is, and so does all that the
+ * kernel may keep for it, some of which it keeps now, or has charged ahead. Pages of files count as available by themselves. No
+ * limit below M_max will do, whatever is free under it. */
+static void find_room(uint64_t kernel_bytes, uint64_t own_bytes, dct_mem_available *out) {
     dct_mem_figures now;
     dct_os_mem_available(NULL, out);
     dct_os_mem_figures(&now);
-    out->available_bytes += now.rss_anon + out->charged_ahead_bytes + kernel_bytes;
+    out->available_bytes += (now.rss_anon < own_bytes ? now.rss_anon : own_bytes) + out->charged_ahead_bytes + kernel_bytes;
     if (out->available_bytes > out->total_bytes) out->available_bytes = out->total_bytes;
 }
 
+void dct_room_for(uint64_t kernel_bytes, dct_mem_available *out) { find_room(kernel_bytes, UINT64_MAX, out); }
+
 /* A system that does not tell (no /proc) is no reason to refuse. */
-dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, dct_err *err) {
+dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, uint64_t own_bytes, dct_err *err) {
     dct_mem_available have;
-    dct_room_for(kernel_bytes, &have);
+    find_room(kernel_bytes, own_bytes, &have);
     if (have.total_bytes == 0 || m_max_bytes <= have.available_bytes) return DCT_OK;
     return dct_fail(err, DCT_NO_FIT, "does not fit: needs %llu bytes (%.2f MiB, M_max), %llu bytes (%.2f MiB) are available (%s)",
                     (unsigned long long)m_max_bytes, (double)m_max_bytes / 1048576, (unsigned long long)have.available_bytes,
@@ -391,8 +402,7 @@ dct_status dct_check_room(uint64_t m_max_bytes, uint64_t kernel_bytes, dct_err *
 static dct_status draw(const dct_plan *plan, dct_phase_kind kind, dctms_write_fn *write, void *ctx, dct_err *err) {
     if (dct_plan_phase(plan, kind) == NULL)
         return dct_fail(err, DCT_USAGE, "the plan has no such phase to draw");
-    dct_plan_dump_svg(plan, kind, write, ctx);
-    return DCT_OK;
+    return dct_plan_dump_svg(plan, kind, write, ctx, err);
 }
 
 dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, dctms_write_fn *write, void *ctx,
@@ -408,12 +418,12 @@ dctms_status dctms_plan_print(const dctms_plan *plan, dctms_plan_format format, 
     case DCTMS_PLAN_TABLE:
         dct_plan_dump_table(plan->plan, &(dct_plan_room){have.available_bytes, have.source, staging}, write, ctx);
         break;
-    case DCTMS_PLAN_TEXT: dct_plan_dump_text(plan->plan, write, ctx); break;
+    case DCTMS_PLAN_TEXT: status = dct_plan_dump_text(plan->plan, write, ctx, &why); break;
     case DCTMS_PLAN_JSON: status = dct_report_plan_json(plan->plan, &facts, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_PREFILL: status = draw(plan->plan, DCT_PHASE_PREFILL, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_DECODE: status = draw(plan->plan, DCT_PHASE_DECODE, write, ctx, &why); break;
     case DCTMS_PLAN_SVG_GRAPH: status = draw(plan->plan, DCT_PHASE_GRAPH, write, ctx, &why); break;
-    case DCTMS_PLAN_HTML: dct_plan_dump_html(plan->plan, write, ctx); break;
+    case DCTMS_PLAN_HTML: status = dct_plan_dump_html(plan->plan, write, ctx, &why); break;
     case DCTMS_PLAN_PAPER: status = dct_report_paper(plan->plan, &facts, write, ctx, &why); break;
     default: status = dct_fail(&why, DCT_USAGE, "a plan has no format %d", (int)format);
     }
@@ -439,8 +449,9 @@ dctms_status dctms_plan_concurrency(const dctms_plan *plan, const dctms_model *m
         dct_arena work;
         dct_graph traced[DCT_PLAN_MAX_PHASES];
         const dct_plan *member = dct_plan_member(plan->plan, i);
+        dct_defect defect;
         dct_arena_init(&work, 0);
-        status = trace_phases(member, model, &work, traced, &why);
+        status = trace_phases(member, model, &work, traced, &defect, &why);
         if (status == DCT_OK) status = dct_report_concurrency(member, traced, &plan->profile, &work, write, ctx, &why);
         dct_arena_deinit(&work);
     }

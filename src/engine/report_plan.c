@@ -92,10 +92,11 @@ static json_t *phases_array(const dct_plan *plan) {
     json_t *phases = json_array();
     for (uint32_t i = 0; phases != NULL && i < plan->n_phases; i++) {
         const dct_phase *p = &plan->phases[i];
-        json_t *one = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", p->name, "rows", number(p->rows),
-                                "values", number(dct_plan_count_values(p)), "buffers", number(p->n_buffers), "load_bytes",
-                                number(p->cert.load_bytes), "height_bytes", number(p->cert.height_bytes), "optimal",
-                                p->cert.optimal, "steps", number(p->n_steps), "waits", number(p->n_waits));
+        json_t *one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "name", lenient_text(p->name), "rows",
+                                number(p->rows), "values", number(dct_plan_count_values(p)), "buffers",
+                                number(p->n_buffers), "load_bytes", number(p->cert.load_bytes), "height_bytes",
+                                number(p->cert.height_bytes), "optimal", p->cert.optimal, "steps", number(p->n_steps), "waits",
+                                number(p->n_waits));
         if (one == NULL || json_array_append_new(phases, one) != 0) {
             json_decref(phases);
             return NULL;

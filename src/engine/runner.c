@@ -12,8 +12,9 @@
 
 /* ---- memory ---- */
 
-/* The caller's memory, or a mapping that is to be given back: *mapped. */
-static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, char **base, void **mapped, dct_err *err) {
+/* The caller's memory, or a mapping that is to be given back: *mapped. What the process holds is its own, but for our work. */
+static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, uint64_t work_bytes, char **base, void **mapped,
+                          dct_err *err) {
     size_t bytes = (size_t)plan->reserve_bytes;
     *mapped = NULL;
     if (memory != NULL && (n_memory < bytes || (uintptr_t)memory % DCT_PLAN_PAGE != 0))
@@ -21,7 +22,7 @@ static dct_status reserve(const dct_plan *plan, void *memory, size_t n_memory, c
                         (unsigned long long)n_memory, (unsigned long long)bytes, DCT_PLAN_PAGE);
     *base = memory;
     if (memory != NULL) return DCT_OK;
-    dct_status status = dct_check_room(plan->m_max_bytes, dct_plan_kernel_bytes(plan), err);
+    dct_status status = dct_check_room(plan->m_max_bytes, dct_plan_kernel_bytes(plan), work_bytes, err);
     if (status != DCT_OK) return status;
     *base = *mapped = dct_os_map_huge(bytes);
     return *mapped != NULL ? DCT_OK : dct_os_fail_map("the reservation", bytes, err);
@@ -104,7 +105,7 @@ static dct_status open_runner(const dctms_graph *graph, dctms_plan *handle, void
     dct_arena_init(&keep, 0);
     dct_status status = dct_graph_model(graph, work, &model, err);
     if (status == DCT_OK) status = dct_verify_graph(graph, plan, model, work, &keep, &checked, &defect, err);
-    if (status == DCT_OK) status = reserve(plan, memory, n_memory, &base, &mapped, err);
+    if (status == DCT_OK) status = reserve(plan, memory, n_memory, work->taken_bytes, &base, &mapped, err);
     if (status != DCT_OK) goto fail_keep;
     memset(base, 0, (size_t)plan->reserve_bytes); /* so every page is there from now on */
     dctms_runner here = {.handle = handle, .phase = &plan->phases[0], .keep = keep, .mapped = mapped}, *r = NULL;

@@ -264,21 +264,24 @@ static void drop_header(dctms_model *m) {
 static dct_status load(dctms_session *s, opening *o, dct_err *err) {
     dct_loader *l = &o->loader;
     dct_place place;
-    bool *is_loaded = &s->group->is_filled[piece_of(s, DCT_REGION_WEIGHTS)];
+    const uint32_t piece = piece_of(s, DCT_REGION_WEIGHTS);
+    const uint64_t file = dct_model_identity(&o->model->model);
+    const bool is_loaded = s->group->is_filled[piece];
     if (!dct_plan_staging(s->plan, l->staging_bytes, &place))
         return dct_fail(err, DCT_BAD_FILE, "the plan has no room for %llu bytes of staging",
                         (unsigned long long)l->staging_bytes);
-    if (*is_loaded && dct_model_identity(&o->model->model) != s->plan->identity)
+    if (is_loaded && file != s->group->loaded_from[piece])
         return dct_fail(err, DCT_USAGE, "the weights that lie here are of another file, or of an earlier state of it");
     l->staging = s->bases.of[place.region] + place.offset;
     l->bases = &s->bases;
-    l->skip_weights = *is_loaded;
+    l->skip_weights = is_loaded;
     l->pool = s->pool;
     l->progress = &o->progress;
     o->blamed = o->model->model.path;
     dct_status status = dct_load_all(l, err);
     if (status != DCT_OK) return status;
-    *is_loaded = true;
+    s->group->is_filled[piece] = true;
+    s->group->loaded_from[piece] = file;
     o->blamed = s->handle->path;
     return DCT_OK;
 }
@@ -380,6 +383,15 @@ static void close_session(dctms_session *s) {
     dctms_group_free(group);
 }
 
+/* What this process may hold of M_max by now, or gives back: program and heap, sessions of this group, header and traces. All of
+ * it, where it is there for the session. */
+static uint64_t held_bytes(const opening *o, const dctms_group *g, const dct_arena *keep) {
+    uint64_t bytes = g->layout.outside_bytes + o->model->arena.taken_bytes + o->work.taken_bytes + keep->taken_bytes;
+    for (uint32_t i = 0; i < g->layout.n_pieces; i++)
+        if (g->piece_at[i] != NULL) bytes += g->layout.piece_bytes[i];
+    return o->params.whole_process ? UINT64_MAX : bytes;
+}
+
 /* The group is held by the caller, and in the end by the session. */
 static dct_status open_session(opening *o, dctms_group *group, uint32_t member, dctms_session **out, dct_err *err) {
     dct_arena keep;
@@ -396,7 +408,8 @@ static dct_status open_session(opening *o, dctms_group *group, uint32_t member, 
     if (status == DCT_OK) status = dct_verify_against(plan, o->model, traces, &keep, o->traced, checked, &defect, err);
     if (status == DCT_OK) status = dct_verify_group(&group->layout, err);
     if (status == DCT_OK && !o->params.force)
-        status = dct_check_room(group->layout.m_max_bytes, dct_group_kernel_bytes(&group->layout), err);
+        status = dct_check_room(group->layout.m_max_bytes, dct_group_kernel_bytes(&group->layout), held_bytes(o, group, &keep),
+                                err);
     if (status == DCT_OK) status = reserve(group, member, err);
     if (status != DCT_OK) goto fail_keep;
     bases = bases_of(group, member);
@@ -451,6 +464,10 @@ dctms_status dctms_session_open(dctms_model *model, const dctms_plan *plan, cons
     dct_status status = dct_model_need_header(model, &why);
     if (status != DCT_OK) return dct_give(status, &why, err);
     status = dct_model_need_data(&model->model, &why);
+    if (status == DCT_OK && model->hparams_status != DCT_OK) {
+        why = model->hparams_err;
+        status = model->hparams_status;
+    }
     if (status != DCT_OK) return dct_give_of_file(status, model->model.path, &why, err);
     if (o.params.whole_process) status = dct_os_check_stack(DCT_MAIN_STACK, &why); /* which opening touches to its end */
     if (status != DCT_OK) return dct_give(status, &why, err);

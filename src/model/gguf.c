@@ -116,7 +116,7 @@ static dct_status keep_meta(dct_model *model, gguf_part *part, dct_arena *arena,
     model->version = part->head.version;
     model->big_endian = part->head.big_endian;
     model->n_meta = (uint32_t)part->head.n_meta;
-    model->index_seed = dct_hash_bytes(DCT_HASH_SEED, part->bytes, part->n_bytes);
+    model->index_seed = dct_hash_mix((uint64_t)(uintptr_t)model);
     model->meta = dct_arena_array(arena, model->n_meta, sizeof *model->meta);
     if (model->meta == NULL) return dct_fail_memory(err, arena, "the metadata");
     dct_status status = read_meta(part, model->meta, err);
@@ -203,13 +203,13 @@ static dct_status keep_tensors(dct_model *model, const gguf_part *parts, dct_are
     }
     dct_status made = dct_record_new_tensors(model, (uint32_t)n, arena, err);
     if (made != DCT_OK) return made;
-    model->fingerprint = model->index_seed; /* which is the first part's */
+    model->fingerprint = DCT_HASH_SEED;
     for (uint32_t p = 0; p < model->n_parts; p++) {
         dct_status status = read_tensors(model, p, &parts[p], err);
         if (status != DCT_OK) return status;
         model->file_bytes += parts[p].file_bytes;
         model->header_bytes += parts[p].n_bytes;
-        if (p > 0) model->fingerprint = dct_hash_bytes(model->fingerprint, parts[p].bytes, parts[p].n_bytes);
+        model->fingerprint = dct_hash_bytes(model->fingerprint, parts[p].bytes, parts[p].n_bytes);
     }
     return DCT_OK;
 }

@@ -214,6 +214,7 @@ dct_status dct_hf_open(dct_model *model, dct_arena *arena, dct_err *err) {
     dct_status status = read_texts(d);
     if (status == DCT_OK) status = read_tensors(d);
     if (status != DCT_OK) return status;
-    model->fingerprint = model->index_seed = d->hash;
+    model->fingerprint = d->hash;
+    model->index_seed = dct_hash_mix((uint64_t)(uintptr_t)model);
     return dct_hf_record(model, &d->texts, d->tensors, d->n_tensors, arena, err);
 }

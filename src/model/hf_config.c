@@ -138,12 +138,19 @@ static void refuse_bidirectional(dct_hf_build *b) {
         dct_hf_fail(b, b->text, "'use_bidirectional_attention': a model of embeddings; only text is made");
 }
 
-static void put_softcaps(dct_hf_build *b) {
+/* null is none; a key that is not there leaves the family's own. */
+static void put_softcap(dct_hf_build *b, const char *key) {
     double cap = 0;
-    if (strcmp(b->arch, "gemma2") != 0) return;
-    dct_hf_put_arch_f32(b, "attn_logit_softcapping", dct_hf_setting_f64(b, "attn_logit_softcapping", &cap) ? cap : 0);
-    cap = 0;
-    dct_hf_put_arch_f32(b, "final_logit_softcapping", dct_hf_setting_f64(b, "final_logit_softcapping", &cap) ? cap : 0);
+    if (dct_json_find(dct_hf_holder(b, key), key, NULL).at == NULL) return;
+    dct_hf_put_arch_f32(b, key, dct_hf_setting_f64(b, key, &cap) ? cap : 0);
+}
+
+static void put_softcaps(dct_hf_build *b) {
+    if (!b->is_gemma) return;
+    dct_json scores = dct_hf_setting(b, "attn_logit_softcapping");
+    if (strcmp(b->arch, "gemma2") == 0) put_softcap(b, "attn_logit_softcapping");
+    else if (scores.at != NULL) dct_hf_fail(b, scores, "'attn_logit_softcapping' is not supported for %s", b->arch);
+    put_softcap(b, "final_logit_softcapping");
 }
 
 /* ---- sizes ---- */

@@ -353,15 +353,19 @@ static bool token_of_config(dct_hf_build *b, const vocab *v, const char *key, ui
     return false;
 }
 
-/* An id, or the first of several, in a configuration. */
+/* An id, or the first of several, in a configuration. Some have -1 for "none", and fine-tunes a pad token without a row: that
+ * says nothing. */
 static bool id_of_config(dct_hf_build *b, dct_json config, const char *key, uint32_t *id) {
     b->file = "config.json or generation_config.json";
     dct_json v = dct_hf_member(b, config, key);
     dct_json_walk w = dct_json_begin(v);
     if (dct_json_kind_of(v) == DCT_JSON_ARRAY) v = dct_json_next(&w) ? w.value : (dct_json){0};
     uint64_t n;
-    if (v.at == NULL) return false;
-    if (!dct_json_u64(v, &n) || n >= b->n_vocab) {
+    double number;
+    if (v.at == NULL || (dct_json_f64(v, &number) && number == -1)) return false;
+    const bool is_whole = dct_json_u64(v, &n);
+    if (is_whole && n >= b->n_vocab && strcmp(key, "pad_token_id") == 0) return false;
+    if (!is_whole || n >= b->n_vocab) {
         dct_hf_fail(b, v, "'%s' is not a token id below %u", key, b->n_vocab);
         return false;
     }

@@ -87,7 +87,8 @@ typedef struct dct_model {
     uint64_t tensor_bytes;         /* sum of the tensors' data */
     uint64_t n_params;             /* elements of all tensors */
     uint64_t fingerprint;          /* hash of every part's header */
-    uint64_t index_seed;           /* of both name tables: depends on the whole header, so names cannot be made to collide */
+    uint64_t index_seed;           /* of both name tables and the vocabulary's: an address, which no file can know, so that names
+                                      cannot be made to collide */
     bool data_missing;             /* the data section is cut off (or a part's): good for plan and inspect only */
     dct_meta *meta;
     uint32_t n_meta;

@@ -150,6 +150,7 @@ dct_status dct_onnx_bind_input(dct_onnx_graph *g, const char *text, dct_err *err
     dct_onnx_tensor *t = &input->tensor;
     if (input->has_rank && t->n_dims != given.n_dims)
         return dct_fail(err, DCT_USAGE, "input '%s' has %u dimensions, not %u", shown.text, t->n_dims, given.n_dims);
+    if (!input->has_rank) input->dim_names = NULL; /* a list of none */
     for (uint32_t i = 0; i < given.n_dims; i++) {
         if (input->has_rank && t->dims[i] >= 0 && t->dims[i] != given.dims[i])
             return dct_fail(err, DCT_USAGE, "input '%s': dimension %u is %lld, not %lld", shown.text, i, (long long)t->dims[i],
@@ -160,7 +161,6 @@ dct_status dct_onnx_bind_input(dct_onnx_graph *g, const char *text, dct_err *err
                             dct_onnx_quote(input->dim_names[i]).text, (long long)given.dims[i]);
         t->dims[i] = given.dims[i];
     }
-    if (!input->has_rank) input->dim_names = NULL;
     input->has_rank = true;
     t->n_dims = given.n_dims;
     return DCT_OK;
@@ -204,6 +204,8 @@ dct_status dct_onnx_check_bound(const dct_onnx_graph *g, dct_err *err) {
     for (uint32_t v = 0; v < g->n_values; v++) {
         const dct_onnx_value *value = &g->values[v];
         dct_onnx_quoted name = dct_onnx_quote(value->name);
+        bool is_open = false;
+        uint64_t bytes;
         if (value->source != DCT_ONNX_INPUT) continue;
         if (dct_onnx_type_bits(value->tensor.type) == 0) {
             return dct_fail(err, DCT_BAD_FILE, "input '%s' is no tensor of numbers (type %s)", name.text,
@@ -213,7 +215,10 @@ dct_status dct_onnx_check_bound(const dct_onnx_graph *g, dct_err *err) {
             return dct_fail(err, DCT_USAGE, "the file says no shape for input '%s': give --input NAME=SHAPE", name.text);
         for (uint32_t i = 0; i < value->tensor.n_dims; i++) {
             if (value->tensor.dims[i] < 0) add_open(open, sizeof open, value, i, n_open++ > 0);
+            is_open = is_open || value->tensor.dims[i] < 0;
         }
+        if (!is_open && !dct_onnx_bytes(&value->tensor, &bytes))
+            return dct_fail(err, DCT_USAGE, "input '%s' has more bytes than there can be", name.text);
     }
     if (n_open == 0) return DCT_OK;
     return dct_fail(err, DCT_USAGE, "%u dimension%s open: %s; give --dim NAME=N or --input NAME=SHAPE", n_open,

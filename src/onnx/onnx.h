@@ -79,6 +79,7 @@ typedef struct dct_onnx_attr {
     dct_str s;
     const dct_onnx_item *items; /* of a list: all integers, or all floats */
     uint32_t n_items;
+    bool is_long;               /* a list of more than DCT_ONNX_MAX_ITEMS, which is not kept */
     dct_onnx_tensor tensor;
     const struct dct_onnx_body *body; /* NULL: none */
 } dct_onnx_attr;

@@ -217,12 +217,9 @@ static bool read_attr_field(dct_wire *w, pb_istream_t *s, uint32_t tag, pb_wire_
 static bool read_attr(dct_wire *w, pb_istream_t *s, pb_wire_type_t wire, dct_list *attrs) {
     attr_parts parts = {0};
     if (!dct_wire_message(w, s, wire, read_attr_field, &parts)) return false;
-    if (parts.items.n > DCT_ONNX_MAX_ITEMS) {
-        return dct_wire_fail(w, "attribute '%s' has more than %d numbers", dct_onnx_quote(parts.attr.name).text,
-                             DCT_ONNX_MAX_ITEMS);
-    }
+    parts.attr.is_long = parts.items.n > DCT_ONNX_MAX_ITEMS;
     parts.attr.items = parts.items.items;
-    parts.attr.n_items = parts.items.n;
+    parts.attr.n_items = parts.attr.is_long ? 0 : parts.items.n;
     dct_onnx_attr *kept = dct_list_add(w, attrs, sizeof *kept);
     if (kept == NULL) return false;
     *kept = parts.attr;

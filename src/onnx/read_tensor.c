@@ -112,6 +112,10 @@ static bool finish_tensor(dct_wire *w, const tensor_parts *p, dct_onnx_tensor *t
         return dct_wire_fail(w, "tensor '%s' has %llu bytes, its shape needs %llu", name.text, (ull)p->raw_bytes, (ull)bytes);
     if (n > DCT_ONNX_MAX_ITEMS || !is_readable(t->type)) return true;
     if (p->raw != NULL) return items_of_raw(w, p, (uint32_t)n, t);
+    if (n == 0) {
+        t->items = dct_arena_array(w->arena, 0, sizeof *t->items); /* known: there are none */
+        return t->items != NULL || dct_wire_fail_memory(w);
+    }
     if (p->items.n == n) items_of_typed(p, (uint32_t)n, t);
     return true;
 }

@@ -141,7 +141,8 @@ bool dct_rule_where(dct_shaping *s) {
 
 static bool constant_list(dct_shaping *s, uint32_t type, const dct_onnx_item *items, uint32_t n) {
     dct_onnx_tensor t = {.type = type, .n_dims = 1, .dims = {n}, .items = items};
-    return dct_set(s, 0, &t);
+    if (n == 0) t.items = dct_new_items(s, &t); /* known: there are none */
+    return t.items != NULL && dct_set(s, 0, &t);
 }
 
 bool dct_rule_constant(dct_shaping *s) {

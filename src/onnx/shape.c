@@ -322,11 +322,18 @@ static bool has_body(const dct_onnx_node *node) {
     return false;
 }
 
+static bool has_long_list(const dct_onnx_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (node->attrs[i].is_long) return true;
+    }
+    return false;
+}
+
 /* The input of the graph that alone decides an If, where --value can say what is in it: back from the condition along what is not
- * known. NULL: there is none. */
+ * known, not far, as this only makes a message better. NULL: none was found. */
 static const dct_onnx_value *find_decider(const walker *w, const dct_onnx_node *node) {
     uint32_t at = node->n_in == 1 ? node->in[0] : DCT_ONNX_NONE;
-    for (uint32_t steps = 0; at != DCT_ONNX_NONE && steps <= w->n_flat; steps++) {
+    for (uint32_t steps = 0; at != DCT_ONNX_NONE && steps < 64; steps++) {
         const dct_onnx_value *value = &w->g->values[at];
         uint64_t n;
         bool is_small = dct_onnx_count(&value->tensor, &n) && n <= DCT_ONNX_MAX_ITEMS;
@@ -366,6 +373,7 @@ static bool shape_node(walker *w, const dct_onnx_node *original) {
     if (op == NULL && dct_str_eq_z(node->op, "If")) return note_undecided(w, node);
     if (op == NULL && has_body(node)) return note_unshaped(w, node, "how often its body runs is known only when it does");
     if (op == NULL) return note_unshaped(w, node, "there is no rule for it");
+    if (has_long_list(node)) return note_unshaped(w, node, "an attribute has more than 1024 numbers");
     if (!inputs_are_shaped(w->g, node)) /* a node that has been named says why, but in a body in disorder */
         return w->n_unshaped > 0 || note_unshaped(w, node, "it reads what is defined behind it");
     dct_shaping s = {.g = w->g, .node = node, .code = op->code, .arena = w->arena};

@@ -35,6 +35,12 @@ bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *nam
     return item != NULL;
 }
 
+const char *dct_phase_name(dct_phase_kind kind) {
+    static const char *const names[] = {
+        [DCT_PHASE_PREFILL] = "prefill", [DCT_PHASE_DECODE] = "decode", [DCT_PHASE_GRAPH] = "graph"};
+    return names[kind];
+}
+
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind) {
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         if (plan->phases[i].kind == kind) return &plan->phases[i];
@@ -50,15 +56,6 @@ void dct_plan_end_name(const dct_value *end, char name[DCT_ITEM_NAME_BYTES]) {
     if (end->kind == DCT_KIND_INPUT) snprintf(name, DCT_ITEM_NAME_BYTES, DCT_ITEM_INPUT_FORMAT, end->name);
     else snprintf(name, DCT_ITEM_NAME_BYTES, DCT_ITEM_OUTPUT_FORMAT, end->name);
 }
-
-dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id) {
-    /* An alias has a higher id than what it overwrites, in what the compiler makes and plan_io reads; and its producer stands
-     * later, in what the verifier passed: either ends the chain. */
-    while (phase->graph.values[id].alias_of != DCT_NONE) id = phase->graph.values[id].alias_of;
-    return id;
-}
-
-dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id) { return phase->places[dct_plan_root(phase, id)]; }
 
 uint64_t dct_plan_region_bytes(const dct_plan *plan, dct_region region) {
     uint64_t bytes = plan->region_bytes[region];
@@ -182,17 +179,41 @@ static dct_value_id touched(const dct_phase *phase, dct_op_id i, uint32_t slot) 
     return slot < op->n_out ? op->out[slot] : phase->scratch[i];
 }
 
-bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last) {
-    bool found = false;
+/* An alias has a higher id than what it overwrites, in what the compiler makes and plan_io reads; and its producer stands later,
+ * in what the verifier passed: either ends the chain. Each is walked to the first value whose root is known, and once more to
+ * tell it to all on the way. */
+static void find_roots(const dct_phase *phase, dct_value_id *root) {
+    const dct_value *values = phase->graph.values;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) root[v] = DCT_NONE;
+    for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
+        dct_value_id end = v;
+        while (root[end] == DCT_NONE && values[end].alias_of != DCT_NONE) end = values[end].alias_of;
+        const dct_value_id found = root[end] == DCT_NONE ? end : root[end];
+        for (dct_value_id on = v; on != end; on = values[on].alias_of) root[on] = found;
+        root[end] = found;
+    }
+}
+
+dct_status dct_plan_find_lives(const dct_phase *phase, dct_arena *arena, dct_plan_lives *out, dct_err *err) {
+    const uint32_t n = phase->graph.n_values;
+    out->root = dct_arena_array(arena, n, sizeof *out->root);
+    out->first = dct_arena_array(arena, n, sizeof *out->first);
+    out->last = dct_arena_array(arena, n, sizeof *out->last);
+    if (out->root == NULL || out->first == NULL || out->last == NULL) return dct_fail_memory(err, arena, "a plan's lives");
+    find_roots(phase, out->root);
+    for (dct_value_id v = 0; v < n; v++) out->first[v] = out->last[v] = DCT_NONE;
     for (dct_op_id i = 0; i < phase->graph.n_ops; i++) {
         uint32_t n_slots = phase->graph.ops[i].n_in + phase->graph.ops[i].n_out + 1;
         for (uint32_t slot = 0; slot < n_slots; slot++) {
             dct_value_id v = touched(phase, i, slot);
-            if (v == DCT_NONE || dct_plan_root(phase, v) != id) continue;
-            if (!found) *first = i;
-            *last = i;
-            found = true;
+            if (v == DCT_NONE) continue;
+            if (out->first[out->root[v]] == DCT_NONE) out->first[out->root[v]] = i;
+            out->last[out->root[v]] = i;
         }
     }
-    return found;
+    for (dct_value_id v = 0; v < n; v++) {
+        out->first[v] = out->first[out->root[v]];
+        out->last[v] = out->last[out->root[v]];
+    }
+    return DCT_OK;
 }

@@ -172,6 +172,7 @@ const dct_item *dct_plan_item(const dct_plan *plan, dct_region region, const cha
 bool dct_plan_find_item(const dct_plan *plan, dct_region region, const char *name, uint64_t *offset, uint64_t *bytes);
 
 const dct_phase *dct_plan_phase(const dct_plan *plan, dct_phase_kind kind);
+const char *dct_phase_name(dct_phase_kind kind); /* "prefill", "decode", "graph" */
 
 /* Whether it is the plan of a graph of one's own: one phase, whose inputs and outputs have items of their names. */
 bool dct_plan_is_graph(const dct_plan *plan);
@@ -179,15 +180,14 @@ bool dct_plan_is_graph(const dct_plan *plan);
 /* The name of the item of such an input or output. */
 void dct_plan_end_name(const dct_value *end, char name[DCT_ITEM_NAME_BYTES]);
 
-/* Where a value of a phase lies (aliases resolved). */
-dct_place dct_plan_value_place(const dct_phase *phase, dct_value_id id);
-
-/* The value whose bytes `id` takes in the end. */
-dct_value_id dct_plan_root(const dct_phase *phase, dct_value_id id);
-
-/* The first and last op that touch the bytes of a root value, in the order of ops; false when none does. For people: what may
- * share bytes is judged by happens-before, in compile/ and again in verify/. */
-bool dct_plan_life(const dct_phase *phase, dct_value_id id, dct_op_id *first, dct_op_id *last);
+/* Of every value of a phase: the one whose bytes it takes in the end, and the first and last op that touch those bytes, in the
+ * order of ops; DCT_NONE when none does. For people: what may share bytes is judged by happens-before, in compile/ and again in
+ * verify/. */
+typedef struct dct_plan_lives {
+    dct_value_id *root;
+    dct_op_id *first, *last;
+} dct_plan_lives;
+dct_status dct_plan_find_lives(const dct_phase *phase, dct_arena *arena, dct_plan_lives *out, dct_err *err) DCT_MUST_CHECK;
 
 /* What the products of a phase take from memory and compute: each packed weight once a run; multiply-accumulates for every row of
  * the run, and those for one row of it, whatever it has (behind LAST_ROW). Weights that are only looked up in (EMBED) count for
@@ -244,11 +244,11 @@ typedef struct dct_plan_room {
 
 /* The envelope, what `plan` prints; with a room (may be NULL) also whether it fits there. */
 void dct_plan_dump_table(const dct_plan *plan, const dct_plan_room *room, dct_text_fn *out, void *ctx);
-/* --text: items, phases, values, steps, certificate. */
-void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx);
+/* --text: items, phases, values, steps, certificate. These fail for want of memory only, and may have written something then. */
+dct_status dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx, dct_err *err) DCT_MUST_CHECK;
 /* One page for a browser that needs nothing else. */
-void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx);
-void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx);
+dct_status dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx, dct_err *err) DCT_MUST_CHECK;
+dct_status dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx, dct_err *err) DCT_MUST_CHECK;
 
 /* plan_diff: something that differs between two plans: a number or a text that stands under a name in one or both. */
 typedef struct dct_difference {

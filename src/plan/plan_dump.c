@@ -152,13 +152,12 @@ static void put_items(const dct_text *t, const dct_plan *plan) {
     }
 }
 
-static void put_value(const dct_text *t, const dct_phase *phase, dct_value_id id) {
+static void put_value(const dct_text *t, const dct_phase *phase, const dct_plan_lives *lives, dct_value_id id) {
     const dct_value *v = &phase->graph.values[id];
-    dct_op_id first, last;
     dct_safe_text name;
     dct_text_put(t, "%6u%14" PRIu64 "%12" PRIu64, id, phase->places[id].offset, v->bytes);
     if (v->alias_of != DCT_NONE) dct_text_put(t, "%13s", "in place");
-    else if (dct_plan_life(phase, id, &first, &last)) dct_text_put(t, "%6u..%-5u", first, last);
+    else if (lives->first[id] != DCT_NONE) dct_text_put(t, "%6u..%-5u", lives->first[id], lives->last[id]);
     else dct_text_put(t, "%13s", "-");
     dct_text_put(t, "  %s", dct_safe(v->name, &name));
     if (v->alias_of != DCT_NONE) dct_text_put(t, " = %s", dct_safe(phase->graph.values[v->alias_of].name, &name));
@@ -203,18 +202,22 @@ static void put_certificate(const dct_text *t, const dct_phase *phase) {
     }
 }
 
-static void put_phase(const dct_text *t, const dct_plan *plan, const dct_phase *phase) {
+static dct_status put_phase(const dct_text *t, const dct_plan *plan, const dct_phase *phase, dct_arena *work, dct_err *err) {
     dct_safe_text name;
+    dct_plan_lives lives;
     uint64_t begin = dct_plan_arena_begin(plan, phase);
+    dct_status status = dct_plan_find_lives(phase, work, &lives, err);
+    if (status != DCT_OK) return status;
     dct_text_put(t, "\nphase %s, %u rows", dct_safe(phase->name, &name), phase->rows);
     if (begin != 0) dct_text_put(t, ", the arena from %" PRIu64 " on", begin);
     dct_text_put(t, "\n%6s%14s%12s%13s  %s\n", "value", "arena offset", "bytes", "ops", "name");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
-        bool in_arena = dct_plan_value_place(phase, v).region == DCT_REGION_ARENA; /* not so what becomes the logits in place */
-        if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE && in_arena) put_value(t, phase, v);
+        bool in_arena = phase->places[lives.root[v]].region == DCT_REGION_ARENA; /* not so what becomes the logits in place */
+        if (phase->graph.values[v].kind == DCT_KIND_INTERMEDIATE && in_arena) put_value(t, phase, &lives, v);
     }
     for (uint32_t s = 0; s < phase->n_steps; s++) put_step(t, phase, s);
     put_certificate(t, phase);
+    return DCT_OK;
 }
 
 /* Nothing orders a step of decode and one of another phase, so all that is live at any two of their steps lies side by side: no
@@ -235,23 +238,29 @@ static void put_together(const dct_text *t, const dct_plan *plan) {
                  dct_step_of(decode, decode->cert.op), decode->cert.op);
 }
 
-static void put_all_phases(const dct_text *t, const dct_plan *plan) {
-    for (uint32_t i = 0; i < plan->n_phases; i++) put_phase(t, plan, &plan->phases[i]);
+static dct_status put_all_phases(const dct_text *t, const dct_plan *plan, dct_arena *work, dct_err *err) {
+    dct_status status = DCT_OK;
+    for (uint32_t i = 0; i < plan->n_phases && status == DCT_OK; i++) status = put_phase(t, plan, &plan->phases[i], work, err);
     put_together(t, plan);
+    return status;
 }
 
 /* What a smaller member has of its own. Its items lie in the envelope of the largest, which the table above shows. */
-static void put_member(const dct_text *t, const dct_plan *member) {
+static dct_status put_member(const dct_text *t, const dct_plan *member, dct_arena *work, dct_err *err) {
     const dct_bounds *b = &member->bounds;
     dct_text_put(t, "\n---- context %u = %u in + %u out, ubatch %u ----\n", b->n_ctx, b->n_input, b->n_output, b->ubatch);
     put_schedule(t, member);
-    put_all_phases(t, member);
+    return put_all_phases(t, member, work, err);
 }
 
-void dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx) {
+dct_status dct_plan_dump_text(const dct_plan *plan, dct_text_fn *out, void *ctx, dct_err *err) {
     dct_text t = {out, ctx};
+    dct_arena work;
+    dct_arena_init(&work, 0);
     dct_plan_dump_table(plan, NULL, out, ctx);
     put_items(&t, plan);
-    put_all_phases(&t, plan);
-    for (uint32_t i = plan->n_smaller; i-- > 0;) put_member(&t, &plan->smaller[i]);
+    dct_status status = put_all_phases(&t, plan, &work, err);
+    for (uint32_t i = plan->n_smaller; i-- > 0 && status == DCT_OK;) status = put_member(&t, &plan->smaller[i], &work, err);
+    dct_arena_deinit(&work);
+    return status;
 }

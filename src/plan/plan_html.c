@@ -113,29 +113,27 @@ static const char *format_name(dct_format format) {
 }
 
 /* `first` and `last` are the ops between which the bytes are taken: those of the value whose bytes these are. */
-static void put_value(const dct_text *t, const dct_phase *phase, dct_value_id id) {
+static void put_value(const dct_text *t, const dct_phase *phase, const dct_plan_lives *lives, dct_value_id id) {
     const dct_value *v = &phase->graph.values[id];
-    const dct_place *place = &phase->places[dct_plan_root(phase, id)];
-    dct_op_id first = DCT_NONE, last = DCT_NONE;
-    dct_plan_life(phase, dct_plan_root(phase, id), &first, &last);
+    const dct_place *place = &phase->places[lives->root[id]];
     dct_text_put(t, "[");
     put_string(t, v->name);
     dct_text_put(t, ",%d,%" PRIu64 ",%" PRIu64 ",\"%s\",%u,%u,", place->region, place->offset, v->bytes, format_name(v->format),
                  v->rows, v->cols);
-    put_id(t, first);
+    put_id(t, lives->first[id]);
     dct_text_put(t, ",");
-    put_id(t, last);
+    put_id(t, lives->last[id]);
     dct_text_put(t, ",");
     put_id(t, v->alias_of);
     dct_text_put(t, ",%d]", place->region == DCT_REGION_ARENA ? (int)dct_paint_of(&phase->graph, id) : -1);
 }
 
-static void put_values(const dct_text *t, const dct_phase *phase) {
+static void put_values(const dct_text *t, const dct_phase *phase, const dct_plan_lives *lives) {
     dct_text_put(t, "\"value_columns\":[\"name\",\"region\",\"offset\",\"bytes\",\"format\",\"rows\",\"cols\",\"first\",\"last\","
                     "\"alias_of\",\"paint\"],\"values\":[\n");
     for (dct_value_id v = 0; v < phase->graph.n_values; v++) {
         if (v > 0) dct_text_put(t, ",\n");
-        put_value(t, phase, v);
+        put_value(t, phase, lives, v);
     }
     dct_text_put(t, "],\n");
 }
@@ -168,8 +166,11 @@ static void put_steps(const dct_text *t, const dct_phase *phase) {
     dct_text_put(t, "]");
 }
 
-static void put_phase(const dct_text *t, const dct_plan *member, const dct_phase *phase) {
+static dct_status put_phase(const dct_text *t, const dct_plan *member, const dct_phase *phase, dct_arena *work, dct_err *err) {
     const dct_certificate *cert = &phase->cert;
+    dct_plan_lives lives;
+    dct_status status = dct_plan_find_lives(phase, work, &lives, err);
+    if (status != DCT_OK) return status;
     dct_text_put(t, "{");
     put_named_string(t, "name", phase->name);
     dct_text_put(t, "\"rows\":%u,\"buffers\":%u,\"waits\":%u,\"begin\":%" PRIu64 ",\n", phase->rows, phase->n_buffers,
@@ -179,34 +180,38 @@ static void put_phase(const dct_text *t, const dct_plan *member, const dct_phase
     dct_text_put(t, "\"op\":%u,\"step\":%u,\"values\":", cert->op, dct_step_of(phase, cert->op));
     put_ids(t, cert->values, cert->n_values);
     dct_text_put(t, "},\n");
-    put_values(t, phase);
+    put_values(t, phase, &lives);
     put_ops(t, phase);
     put_steps(t, phase);
     dct_text_put(t, "}");
+    return DCT_OK;
 }
 
 /* ---- a member ---- */
 
-static void put_member(const dct_text *t, const dct_plan *member) {
+static dct_status put_member(const dct_text *t, const dct_plan *member, dct_arena *work, dct_err *err) {
+    dct_status status = DCT_OK;
     put_bounds(t, member);
     dct_text_put(t, "\"phases\":[\n");
-    for (uint32_t i = 0; i < member->n_phases; i++) {
+    for (uint32_t i = 0; i < member->n_phases && status == DCT_OK; i++) {
         if (i > 0) dct_text_put(t, ",\n");
-        put_phase(t, member, &member->phases[i]);
+        status = put_phase(t, member, &member->phases[i], work, err);
     }
     dct_text_put(t, "]");
+    return status;
 }
 
 /* The largest member is the plan itself, as it is in the record. */
-static void put_family(const dct_text *t, const dct_plan *plan) {
-    put_member(t, plan);
+static dct_status put_family(const dct_text *t, const dct_plan *plan, dct_arena *work, dct_err *err) {
+    dct_status status = put_member(t, plan, work, err);
     dct_text_put(t, ",\n\"smaller\":[");
-    for (uint32_t i = 0; i < plan->n_smaller; i++) {
+    for (uint32_t i = 0; i < plan->n_smaller && status == DCT_OK; i++) {
         dct_text_put(t, i > 0 ? ",\n{" : "{");
-        put_member(t, &plan->smaller[i]);
+        status = put_member(t, &plan->smaller[i], work, err);
         dct_text_put(t, "}");
     }
     dct_text_put(t, "]");
+    return status;
 }
 
 /* ---- the page ---- */
@@ -219,8 +224,10 @@ static void put_script(const dct_text *t, const unsigned char *bytes, size_t n) 
     dct_text_put(t, "</script>\n");
 }
 
-void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx) {
+dct_status dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx, dct_err *err) {
     dct_text t = {out, ctx};
+    dct_arena work;
+    dct_arena_init(&work, 0);
     dct_text_put(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" "
@@ -233,10 +240,12 @@ void dct_plan_dump_html(const dct_plan *plan, dct_text_fn *out, void *ctx) {
     dct_text_put(&t, "<script type=\"application/json\" id=\"plan\">\n{");
     put_model(&t, plan);
     put_envelope(&t, plan);
-    put_family(&t, plan);
+    dct_status status = put_family(&t, plan, &work, err);
+    dct_arena_deinit(&work);
     dct_text_put(&t, "}\n</script>\n");
     put_script(&t, plan_js, sizeof plan_js);
     put_script(&t, picture_js, sizeof picture_js);
     put_script(&t, page_js, sizeof page_js);
     dct_text_put(&t, "</body>\n</html>\n");
+    return status;
 }

@@ -30,7 +30,8 @@ static const char *const COLORS[DCT_PAINT_COUNT] = {"#7aa6d8", "#7cc274", "#f2b1
 
 typedef struct canvas {
     dct_text t;
-    const dct_phase *phase;
+    const dct_phase *phase; /* NULL: nothing to draw */
+    dct_plan_lives lives;
     double op_px;   /* width of an op */
     uint64_t begin; /* of the phase's part of the arena, and of the scale */
     uint64_t bytes; /* of the scale */
@@ -45,9 +46,9 @@ static void draw_values(const canvas *c) {
     const dct_graph *g = &c->phase->graph;
     for (dct_value_id v = 0; v < g->n_values; v++) {
         const dct_value *value = &g->values[v];
-        dct_op_id first, last;
+        const dct_op_id first = c->lives.first[v], last = c->lives.last[v];
         bool in_arena = value->kind == DCT_KIND_INTERMEDIATE && c->phase->places[v].region == DCT_REGION_ARENA;
-        if (!in_arena || value->alias_of != DCT_NONE || !dct_plan_life(c->phase, v, &first, &last)) continue;
+        if (!in_arena || value->alias_of != DCT_NONE || first == DCT_NONE) continue;
         uint64_t offset = c->phase->places[v].offset;
         double top = y_of(c, offset - c->begin + value->bytes), height = y_of(c, offset - c->begin) - top;
         dct_text_put(
@@ -270,34 +271,38 @@ static void draw_phase(const canvas *c) {
     draw_legend(c);
 }
 
-static canvas canvas_of(const dct_plan *plan, dct_phase_kind kind, dct_text t) {
-    canvas c = {.t = t, .phase = dct_plan_phase(plan, kind)};
-    if (c.phase != NULL && c.phase->graph.n_ops == 0) c.phase = NULL;
-    if (c.phase == NULL) return c;
-    c.op_px = (double)PLOT_W / c.phase->graph.n_ops;
-    c.begin = dct_plan_arena_begin(plan, c.phase);
-    uint64_t height = c.phase->cert.height_bytes;
-    if (!dct_add_u64(height, height / 20 + 1, &c.bytes)) c.bytes = height; /* some air above */
-    c.n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
-    c.lane_px = (double)LANES_H / c.n_workers;
-    return c;
+static dct_status open_canvas(canvas *c, const dct_plan *plan, dct_phase_kind kind, dct_text t, dct_arena *work, dct_err *err) {
+    *c = (canvas){.t = t, .phase = dct_plan_phase(plan, kind)};
+    if (c->phase != NULL && c->phase->graph.n_ops == 0) c->phase = NULL;
+    if (c->phase == NULL) return DCT_OK;
+    c->op_px = (double)PLOT_W / c->phase->graph.n_ops;
+    c->begin = dct_plan_arena_begin(plan, c->phase);
+    uint64_t height = c->phase->cert.height_bytes;
+    if (!dct_add_u64(height, height / 20 + 1, &c->bytes)) c->bytes = height; /* some air above */
+    c->n_workers = plan->bounds.threads > 0 ? plan->bounds.threads : 1;
+    c->lane_px = (double)LANES_H / c->n_workers;
+    return dct_plan_find_lives(c->phase, work, &c->lives, err);
 }
 
 /* Each member in a group of its own that begins where the picture before it ends. */
-static void draw_smaller(const dct_plan *plan, dct_phase_kind kind, int top, dct_text t) {
+static dct_status draw_smaller(const dct_plan *plan, dct_phase_kind kind, int top, dct_text t, dct_arena *work, dct_err *err) {
     for (uint32_t i = plan->n_smaller; i-- > 0; top += HEIGHT) {
-        canvas c = canvas_of(&plan->smaller[i], kind, t);
+        canvas c;
+        dct_status status = open_canvas(&c, &plan->smaller[i], kind, t, work, err);
+        if (status != DCT_OK) return status;
         if (c.phase == NULL) continue;
         dct_text_put(&t, "<g transform=\"translate(0,%d)\">\n", top);
         draw_title(&c, &plan->smaller[i], plan->smaller[i].bounds.n_ctx);
         draw_phase(&c);
         dct_text_put(&t, "</g>\n");
     }
+    return DCT_OK;
 }
 
-void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx) {
-    canvas c = canvas_of(plan, kind, (dct_text){out, ctx});
-    if (c.phase == NULL) return;
+static dct_status draw_all(const dct_plan *plan, dct_phase_kind kind, dct_text t, dct_arena *work, dct_err *err) {
+    canvas c;
+    dct_status status = open_canvas(&c, plan, kind, t, work, err);
+    if (status != DCT_OK || c.phase == NULL) return status;
     bool is_family = plan->n_smaller > 0;
     int members_h = is_family ? (int)dct_plan_n_members(plan) * MEMBER_LINE + 10 : 0;
     int height = members_h + HEIGHT * (int)dct_plan_n_members(plan);
@@ -316,7 +321,16 @@ void dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *o
     draw_phase(&c);
     if (is_family) {
         dct_text_put(&c.t, "</g>\n");
-        draw_smaller(plan, kind, members_h + HEIGHT, c.t);
+        status = draw_smaller(plan, kind, members_h + HEIGHT, c.t, work, err);
     }
     dct_text_put(&c.t, "</svg>\n");
+    return status;
+}
+
+dct_status dct_plan_dump_svg(const dct_plan *plan, dct_phase_kind kind, dct_text_fn *out, void *ctx, dct_err *err) {
+    dct_arena work;
+    dct_arena_init(&work, 0);
+    dct_status status = draw_all(plan, kind, (dct_text){out, ctx}, &work, err);
+    dct_arena_deinit(&work);
+    return status;
 }

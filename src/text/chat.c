@@ -139,16 +139,15 @@ static void put_literal(const chat_run *run, dct_str text) {
 
 /* The default system message: the literal that stands, inside one string, between the opening of a system turn and its end. */
 static bool find_default_system(dct_str jinja, dct_str *text) {
-    static const char opening[] = "<|im_start|>system";
-    for (dct_str rest = after(jinja, opening); rest.ptr != NULL; rest = after(rest, opening)) {
-        dct_str body = rest;
+    static const char opening[] = "<|im_start|>system", ending[] = "<|im_end|>";
+    for (dct_str tail = after(jinja, ending), rest = jinja; tail.ptr != NULL; rest = tail, tail = after(tail, ending)) {
+        dct_str body = {NULL, 0};
+        rest.len -= tail.len + strlen(ending); /* what lies before this end, and the last opening there */
+        for (dct_str next = after(rest, opening); next.ptr != NULL; next = after(next, opening)) body = next;
+        const char *start = body.ptr != NULL ? body.ptr - strlen(opening) : NULL;
         if (body.len >= 2 && body.ptr[0] == '\\' && body.ptr[1] == 'n') body = (dct_str){body.ptr + 2, body.len - 2};
         else if (body.len >= 1 && body.ptr[0] == '\n') body = (dct_str){body.ptr + 1, body.len - 1};
         else continue;
-        dct_str tail = after(body, "<|im_end|>");
-        if (tail.ptr == NULL) return false;
-        body.len -= tail.len + strlen("<|im_end|>");
-        const char *start = rest.ptr - strlen(opening);
         char quote = start > jinja.ptr && (start[-1] == '\'' || start[-1] == '"') ? start[-1] : '{';
         if (body.len == 0 || memchr(body.ptr, quote, body.len) != NULL || memchr(body.ptr, '{', body.len) != NULL) continue;
         *text = body;

@@ -33,9 +33,9 @@ typedef struct dct_chat_message {
 } dct_chat_message;
 
 /* Calls piece(ctx, text, n, is_template) for each part of the rendered chat in order; is_template parts are tokenized with
- * parse_special, the others without. `add_generation`: ends with the opening of the assistant's turn. `default_system`: the
- * template's own default system message when the file has one and no system message is given (Qwen2.5: "You are Qwen, created by
- * Alibaba Cloud. You are a helpful assistant."), found in `jinja`. */
+ * parse_special, the others without. `add_generation`: ends with the opening of the assistant's turn. Where no system
+ * message is given, the template's own stands if it has one (Qwen2.5: "You are Qwen, created by Alibaba Cloud. You are a helpful
+ * assistant."), found in `jinja`. */
 typedef void dct_chat_piece_fn(void *ctx, const char *text, size_t n, bool is_template);
 dct_status dct_chat_render(dct_chat_family family, dct_str jinja, const dct_chat_message *messages, uint32_t n,
                            bool add_generation, dct_chat_piece_fn *piece, void *ctx, dct_err *err) DCT_MUST_CHECK;

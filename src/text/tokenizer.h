@@ -12,6 +12,7 @@
 typedef struct dct_tokenizer dct_tokenizer;
 typedef uint32_t dct_token;
 #define DCT_NO_TOKEN UINT32_MAX
+enum { DCT_LONGEST_TOKEN = 65535 }; /* bytes of a token's text, at most */
 
 /* Bytes of the tables for this model. Also checks them (counts, types, ids, merges): DCT_BAD_FILE names the key. The tables are
  * built once in `work` for that, so it takes table_bytes there. */

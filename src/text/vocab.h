@@ -39,7 +39,7 @@ struct dct_tokenizer {
     uint32_t n_tokens, n_merges, n_parsed, longest;
     uint32_t index_mask, merge_index_mask; /* sizes of the open-addressing tables, minus 1 */
     dct_special special;
-    uint64_t seed; /* of the index: the model's, so that texts cannot be made to collide */
+    uint64_t seed; /* of both indices: the model's, so that texts cannot be made to collide */
     uint64_t starts_at, flags_at, index_at, scores_at, merges_at, merge_index_at, parsed_at, texts_at;
     uint32_t parsed_from[257]; /* parsed[] is sorted by text; those that begin with byte b are [from[b], from[b + 1]) */
     dct_token byte_token[256]; /* DCT_NO_TOKEN when the vocabulary cannot write this byte */

@@ -3,8 +3,8 @@
  * Sizes come first (a walk over the token texts), so the block is one planned item. Measuring builds the same tables in
  * temporary memory: what is measured without complaint will be built without complaint. Refused are: types of arrays that
  * are not what the format says, arrays shorter than the token list, a text that two tokens share, byte tokens that name no
- * byte, scores that are no numbers, merges of unknown tokens, ids beyond the list, and a cut (`tokenizer.ggml.pre`) that we
- * do not know.
+ * byte, a text longer than any token's, scores that are no numbers, merges of unknown tokens, and a cut
+ * (`tokenizer.ggml.pre`) that we do not know. Ids beyond the list say nothing.
  */
 #include "text/vocab_build.h"
 
@@ -33,6 +33,9 @@ static const known_name known_names[] = {
     {"<|eom_id|>", true, false},       {"<|return|>", true, false},     {"<|call|>", true, false},
     {"</s>", true, false},             {"[EOS]", true, false},          {"<eos>", true, false},
     {"<|fim_pad|>", true, false},      {"<|repo_name|>", true, false},  {"<|file_sep|>", true, false},
+    {"<|im_start|>", false, false},    {"<|start_header_id|>", false, false}, {"<|end_header_id|>", false, false},
+    {"<start_of_turn>", false, false}, {"<|user|>", false, false},  {"<|assistant|>", false, false},
+    {"<|system|>", false, false}, /* whoever writes these could open a turn */
     {"<|fim_prefix|>", false, false},  {"<|fim_suffix|>", false, false}, {"<|fim_middle|>", false, false},
 };
 enum { N_KNOWN_NAMES = sizeof known_names / sizeof known_names[0] };
@@ -136,6 +139,9 @@ static dct_status lay_out(const vocab_source *src, dct_tokenizer *t, uint64_t *t
         if (src->types != NULL && dct_meta_array_i64(src->model, src->types, i, &type) && type >= 2 && type <= 4) n_parsed++;
     }
     if (t->longest == 0) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens: no token has a text");
+    if (t->longest > DCT_LONGEST_TOKEN)
+        return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset,
+                           "tokenizer.ggml.tokens: a token of %u bytes, at most %d are taken", t->longest, DCT_LONGEST_TOKEN);
     if (text_bytes >= UINT32_MAX) return dct_fail_at(err, DCT_BAD_FILE, src->tokens->offset, "tokenizer.ggml.tokens is too long");
     t->kind = src->kind;
     t->has_scores = src->merges == NULL;

@@ -54,14 +54,34 @@ static dct_status list_pieces(const dct_pack_table *t, uint32_t pool, bool place
 
 /* ---- buffers ---- */
 
-/* What some live pieces of one root hold from one time to another. */
-static void add_merged(buffers *b, const dct_packed *list, const uint32_t *live, uint32_t n_live, uint32_t from, uint32_t to) {
-    dct_pack_item *item = &b->items[b->buffer_of[list[live[0]].owner]];
-    dct_pack_piece p = {UINT64_MAX, 0, from, to};
-    for (uint32_t k = 0; k < n_live; k++) {
-        if (list[live[k]].low < p.low) p.low = list[live[k]].low;
-        if (list[live[k]].high > p.high) p.high = list[live[k]].high;
-    }
+/* The pieces of one root that are live: trees over all pieces, of which a node has the least of the two below it and tree[1] the
+ * least of all; UINT64_MAX where none is live. */
+typedef struct live_pieces {
+    uint32_t n, n_live;
+    uint64_t *low, *not_high; /* [2 * n]; of piece k at n + k. Ends are turned round: the least of ~high is that of the highest */
+} live_pieces;
+
+static void set_leaf(uint64_t *tree, uint32_t n, uint32_t k, uint64_t value) {
+    uint64_t at = (uint64_t)n + k;
+    for (tree[at] = value; at > 1; at /= 2) tree[at / 2] = tree[at] < tree[at ^ 1] ? tree[at] : tree[at ^ 1];
+}
+
+static void add_live(live_pieces *live, uint32_t k, const dct_packed *p) {
+    set_leaf(live->low, live->n, k, p->low);
+    set_leaf(live->not_high, live->n, k, ~p->high);
+    live->n_live++;
+}
+
+static void end_live(live_pieces *live, uint32_t k) {
+    set_leaf(live->low, live->n, k, UINT64_MAX);
+    set_leaf(live->not_high, live->n, k, UINT64_MAX);
+    live->n_live--;
+}
+
+/* What the live pieces of a root hold from one time to another. */
+static void add_merged(buffers *b, uint32_t root, const live_pieces *live, uint32_t from, uint32_t to) {
+    dct_pack_item *item = &b->items[b->buffer_of[root]];
+    const dct_pack_piece p = {live->low[1], ~live->not_high[1], from, to};
     dct_pack_piece *last = item->n_pieces > 0 ? &b->merged[b->n_merged - 1] : NULL;
     if (last != NULL && last->end == from && last->low == p.low && last->high == p.high) {
         last->end = to;
@@ -75,19 +95,13 @@ static void add_merged(buffers *b, const dct_packed *list, const uint32_t *live,
 }
 
 /* Goes through begins and ends of pieces, root by root in time. */
-static void merge(buffers *b, const dct_packed *list, const dct_sort_key *events, uint32_t n_events, uint32_t *live) {
-    uint32_t n_live = 0;
+static void merge(buffers *b, const dct_packed *list, const dct_sort_key *events, uint32_t n_events, live_pieces *live) {
     for (uint32_t e = 0; e < n_events; e++) {
         uint32_t piece = events[e].index / 2;
-        if (n_live > 0 && events[e].second > events[e - 1].second)
-            add_merged(b, list, live, n_live, (uint32_t)events[e - 1].second, (uint32_t)events[e].second);
-        if (events[e].index % 2 == 0) {
-            live[n_live++] = piece;
-            continue;
-        }
-        uint32_t k = 0;
-        while (live[k] != piece) k++;
-        live[k] = live[--n_live];
+        if (live->n_live > 0 && events[e].second > events[e - 1].second)
+            add_merged(b, list[piece].owner, live, (uint32_t)events[e - 1].second, (uint32_t)events[e].second);
+        if (events[e].index % 2 == 0) add_live(live, piece, &list[piece]);
+        else end_live(live, piece);
     }
 }
 
@@ -97,16 +111,20 @@ static dct_status merge_shared(const dct_pack_table *t, uint32_t pool, buffers *
     dct_status status = list_pieces(t, pool, false, arena, &list, &n, err);
     if (status != DCT_OK) return status;
     dct_sort_key *events = dct_arena_array(arena, 2 * (uint64_t)n, sizeof *events);
-    uint32_t *live = dct_arena_array(arena, n, sizeof *live);
+    live_pieces live = {.n = n};
+    live.low = dct_arena_array(arena, 2 * (uint64_t)n, sizeof *live.low);
+    live.not_high = dct_arena_array(arena, 2 * (uint64_t)n, sizeof *live.not_high);
     b->merged = dct_arena_array(arena, 2 * (uint64_t)n, sizeof *b->merged);
-    if (events == NULL || live == NULL || b->merged == NULL) return dct_fail_memory(err, arena, "the buffers of a pool");
+    if (events == NULL || live.low == NULL || live.not_high == NULL || b->merged == NULL)
+        return dct_fail_memory(err, arena, "the buffers of a pool");
+    for (uint64_t k = 0; k < 2 * (uint64_t)n; k++) live.low[k] = live.not_high[k] = UINT64_MAX;
     for (uint32_t k = 0; k < n; k++) {
         events[2 * k] = (dct_sort_key){list[k].owner, list[k].begin, 2 * k};
         events[2 * k + 1] = (dct_sort_key){list[k].owner, list[k].end, 2 * k + 1};
     }
     dct_sort_keys(events, 2 * n);
     for (uint32_t k = 0; k < b->n; k++) b->items[k].n_pieces = 0;
-    merge(b, list, events, 2 * n, live);
+    merge(b, list, events, 2 * n, &live);
     return DCT_OK;
 }
 

@@ -84,6 +84,9 @@ typedef struct dct_rss_record {
 } dct_rss_record;
 dct_status dct_rss_load(const dct_calls_file *file, dct_arena *arena, dct_rss_record **records, uint32_t *n,
                         dct_err *err) DCT_MUST_CHECK;
+/* Removes the series at the end whose call is not among the calls: a run was cut off between its two records, or within the
+ * first, and will be made again. */
+dct_status dct_rss_drop_unfinished(const dct_calls_file *file, const dct_calls_file *calls, dct_err *err) DCT_MUST_CHECK;
 
 /* ---- statistics ---- */
 

@@ -307,3 +307,46 @@ dct_status dct_rss_load(const dct_calls_file *file, dct_arena *arena, dct_rss_re
     if (status == DCT_OK) *out = records;
     return status;
 }
+
+static bool is_key(const dct_session_key *a, const dct_session_key *b) {
+    return a->run == b->run && a->stress == b->stress && a->system == b->system;
+}
+
+static bool has_call(const dct_call *calls, uint32_t n, const dct_rss_record *of) {
+    for (uint32_t i = 0; i < n; i++) {
+        const dct_call *c = &calls[i];
+        if (is_key(&c->key, &of->key) && c->prompt == of->prompt && c->repetition == of->repetition) return true;
+    }
+    return false;
+}
+
+static bool is_of_one_call(const dct_rss_record *a, const dct_rss_record *b) {
+    return is_key(&a->key, &b->key) && a->prompt == b->prompt && a->repetition == b->repetition;
+}
+
+static dct_status drop_unfinished(const dct_calls_file *file, const dct_call *calls, uint32_t n_calls, dct_arena *arena,
+                                  dct_err *err) {
+    dct_rss_record *r;
+    uint32_t n;
+    char *text;
+    uint64_t n_text, at = 0;
+    dct_status status = dct_rss_load(file, arena, &r, &n, err);
+    if (status != DCT_OK || n == 0 || has_call(calls, n_calls, &r[n - 1])) return status;
+    uint32_t first = n - 1;
+    while (first > 0 && is_of_one_call(&r[first - 1], &r[n - 1])) first--;
+    status = read_text(file->fd, arena, &text, &n_text, err);
+    if (status != DCT_OK) return status;
+    for (uint32_t line = 0; line <= first; line++) at = (uint64_t)(strchr(text + at, '\n') - text) + 1; /* the heading is one */
+    return ftruncate(file->fd, (off_t)at) == 0 ? DCT_OK : fail_errno("a series without its call cannot be removed", err);
+}
+
+dct_status dct_rss_drop_unfinished(const dct_calls_file *file, const dct_calls_file *calls_file, dct_err *err) {
+    dct_arena arena;
+    dct_call *calls;
+    uint32_t n;
+    dct_arena_init(&arena, 0);
+    dct_status status = dct_calls_load(calls_file, &arena, &calls, &n, err);
+    if (status == DCT_OK) status = drop_unfinished(file, calls, n, &arena, err);
+    dct_arena_deinit(&arena);
+    return status;
+}

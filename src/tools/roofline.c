@@ -82,21 +82,6 @@ typedef struct reached {
     double bytes_per_s, macs_per_s, bytes_per_s_median, macs_per_s_median, wait_s;
 } reached;
 
-/* Control state and stacks lie in `memory`. */
-static dct_status measure(char *memory, uint32_t n_workers, field *f, uint32_t n_pieces, reached *out, dct_err *err) {
-    dct_pool *pool;
-    char *stacks = memory + dct_pool_bytes(n_workers);
-    dct_status status = dct_pool_start(memory, n_workers, stacks, DCT_WORKER_STACK, &pool, err);
-    if (status != DCT_OK) return status;
-    const uint32_t n_dots = n_workers * PIECES_A_WORKER;
-    const double bytes = (double)(n_pieces * PIECE_BYTES), macs = (double)n_dots * ROUNDS * f->dots.macs_per_round;
-    const seconds read = time_passes(pool, read_piece, f, n_pieces), dot = time_passes(pool, dot_piece, f, n_dots);
-    *out = (reached){bytes / read.best, macs / dot.best, bytes / read.median, macs / dot.median,
-                     time_passes(pool, empty_piece, f, n_workers).best};
-    dct_pool_stop(pool);
-    return DCT_OK;
-}
-
 /* A quarter of what could be had at most, so that measuring never drives anybody out of memory. */
 static uint64_t buffer_bytes(void) {
     dct_mem_available have;
@@ -105,34 +90,68 @@ static uint64_t buffer_bytes(void) {
     return bytes < PIECE_BYTES ? PIECE_BYTES : bytes / PIECE_BYTES * PIECE_BYTES;
 }
 
-dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) {
-    if (n_workers == 0 || n_workers > DCT_ROOFLINE_WORKERS)
-        return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_ROOFLINE_WORKERS);
-    uint64_t bytes = buffer_bytes(), control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * DCT_WORKER_STACK;
-    char *buffer = dct_os_map_huge(bytes), *control = dct_os_map(control_bytes);
+/* What is measured with, for up to n_workers. */
+typedef struct ground {
+    field f;
+    char *buffer, *control;
+    uint64_t bytes, control_bytes;
+} ground;
+
+static void close_ground(ground *g) {
+    dct_os_unmap(g->buffer, g->bytes);
+    dct_os_unmap(g->control, g->control_bytes);
+}
+
+static dct_status open_ground(ground *g, uint32_t n_workers, uint32_t most, dct_err *err) {
+    if (n_workers == 0 || n_workers > most)
+        return dct_fail(err, DCT_USAGE, "%u workers: 1 to %u can be measured", n_workers, most);
+    *g = (ground){.bytes = buffer_bytes()};
+    g->control_bytes = dct_pool_bytes(n_workers) + (uint64_t)(n_workers - 1) * DCT_WORKER_STACK;
+    g->buffer = dct_os_map_huge(g->bytes);
+    g->control = dct_os_map(g->control_bytes);
     dct_status status = DCT_OK;
-    if (buffer == NULL || control == NULL) {
+    if (g->buffer == NULL || g->control == NULL)
         status = dct_fail(err, DCT_SYSTEM, "no memory to measure the machine with: %llu bytes",
-                          (unsigned long long)(bytes + control_bytes));
-        goto done;
+                          (unsigned long long)(g->bytes + g->control_bytes));
+    if (status == DCT_OK) status = dct_os_populate(g->buffer, g->bytes, err);
+    if (status != DCT_OK) {
+        close_ground(g);
+        return status;
     }
-    field f = {.buffer = buffer, .dots = dct_byte_dots_of(dct_kernels_best())};
-    status = dct_os_populate(buffer, bytes, err);
-    if (status != DCT_OK) goto done;
-    uint32_t n_pieces = (uint32_t)(bytes / PIECE_BYTES);
+    g->f.buffer = g->buffer;
+    g->f.dots = dct_byte_dots_of(dct_kernels_best());
+    return DCT_OK;
+}
+
+static dct_status measure(ground *g, uint32_t n_workers, reached *out, dct_err *err) {
+    dct_pool *pool;
+    char *stacks = g->control + dct_pool_bytes(n_workers);
+    dct_status status = dct_pool_start(g->control, n_workers, stacks, DCT_WORKER_STACK, &pool, err);
+    if (status != DCT_OK) return status;
+    const uint32_t n_pieces = (uint32_t)(g->bytes / PIECE_BYTES), n_dots = n_workers * PIECES_A_WORKER;
+    const double bytes = (double)(n_pieces * PIECE_BYTES), macs = (double)n_dots * ROUNDS * g->f.dots.macs_per_round;
+    const seconds read = time_passes(pool, read_piece, &g->f, n_pieces), dot = time_passes(pool, dot_piece, &g->f, n_dots);
+    *out = (reached){bytes / read.best, macs / dot.best, bytes / read.median, macs / dot.median,
+                     time_passes(pool, empty_piece, &g->f, n_workers).best};
+    dct_pool_stop(pool);
+    return DCT_OK;
+}
+
+dct_status dct_roofline_measure(uint32_t n_workers, dct_roofline *out, dct_err *err) {
+    ground g;
     reached one = {0}, all = {0};
-    status = measure(control, 1, &f, n_pieces, &one, err);
-    if (status == DCT_OK) status = measure(control, n_workers, &f, n_pieces, &all, err);
-    if (status != DCT_OK) goto done;
+    dct_status status = open_ground(&g, n_workers, DCT_ROOFLINE_WORKERS, err);
+    if (status != DCT_OK) return status;
+    status = measure(&g, 1, &one, err);
+    if (status == DCT_OK) status = measure(&g, n_workers, &all, err);
+    close_ground(&g);
+    if (status != DCT_OK) return status;
     *out = (dct_roofline){
         .n_workers = n_workers, .bytes_per_s_one = one.bytes_per_s, .bytes_per_s_all = all.bytes_per_s,
         .bytes_per_s_median = all.bytes_per_s_median, .macs_per_s_one = one.macs_per_s, .macs_per_s_all = all.macs_per_s,
         .macs_per_s_median = all.macs_per_s_median, .wait_s_all = all.wait_s,
     };
-done:
-    dct_os_unmap(buffer, bytes);
-    dct_os_unmap(control, control_bytes);
-    return status;
+    return DCT_OK;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -141,18 +160,20 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 dct_status dct_calibrate(uint32_t n_workers, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx,
                          void (*write)(void *ctx, const char *text, size_t n), void *ctx, dct_err *err) {
     dct_rates rates[DCT_CALIBRATE_WORKERS];
-    if (n_workers == 0 || n_workers > DCT_CALIBRATE_WORKERS)
-        return dct_fail(err, DCT_USAGE, "%u workers: 1 to %d can be measured", n_workers, DCT_CALIBRATE_WORKERS);
-    for (uint32_t i = 0; i < n_workers; i++) {
-        dct_roofline roof;
+    ground g;
+    dct_status status = open_ground(&g, n_workers, DCT_CALIBRATE_WORKERS, err);
+    if (status != DCT_OK) return status;
+    for (uint32_t i = 0; i < n_workers && status == DCT_OK; i++) {
+        reached all = {0};
         if (progress != NULL) progress(progress_ctx, i, n_workers);
-        dct_status status = dct_roofline_measure(i + 1, &roof, err);
-        if (status != DCT_OK) return status;
+        status = measure(&g, i + 1, &all, err);
         const dct_rates fewer = i > 0 ? rates[i - 1] : (dct_rates){.bytes_per_s = 1, .macs_per_s = 1};
-        rates[i] = (dct_rates){.bytes_per_s = larger((uint64_t)roof.bytes_per_s_all, fewer.bytes_per_s),
-                               .macs_per_s = larger((uint64_t)roof.macs_per_s_all, fewer.macs_per_s),
-                               .wait_ns = (uint64_t)(roof.wait_s_all * 1e9)};
+        rates[i] = (dct_rates){.bytes_per_s = larger((uint64_t)all.bytes_per_s, fewer.bytes_per_s),
+                               .macs_per_s = larger((uint64_t)all.macs_per_s, fewer.macs_per_s),
+                               .wait_ns = (uint64_t)(all.wait_s * 1e9)};
     }
+    close_ground(&g);
+    if (status != DCT_OK) return status;
     if (progress != NULL) progress(progress_ctx, n_workers, n_workers);
     dct_profile_write(rates, n_workers, write, ctx);
     return DCT_OK;

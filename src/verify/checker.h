@@ -86,9 +86,10 @@ bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b);
 dct_status dct_check_structure(dct_checker *c, const dct_phase *phase, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_order(dct_checker *c, dct_facts *f) DCT_MUST_CHECK;
 dct_status dct_check_memory(dct_checker *c, const dct_facts *f) DCT_MUST_CHECK;
-dct_status dct_check_persistent(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_persistent(dct_checker *c, const dct_facts *facts) DCT_MUST_CHECK; /* facts: of each phase */
 dct_status dct_check_overlap(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_storage(dct_checker *c) DCT_MUST_CHECK;
+dct_status dct_check_lists(dct_checker *c, const dct_graph *g, const char *whose) DCT_MUST_CHECK;
 dct_status dct_check_model(dct_checker *c, const dct_model *model, const dct_hparams *hp) DCT_MUST_CHECK;
 dct_status dct_check_family(dct_checker *c) DCT_MUST_CHECK;
 dct_status dct_check_bounds(dct_checker *c) DCT_MUST_CHECK;

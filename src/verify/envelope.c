@@ -18,12 +18,16 @@ static bool is_kv_type(dct_dtype type) {
     return type == DCT_TYPE_F32 || type == DCT_TYPE_F16 || type == DCT_TYPE_BF16 || type == DCT_TYPE_Q8_0;
 }
 
+/* What is printed of a phase goes by its name. */
+static bool has_its_name(const dct_phase *phase) {
+    return strncmp(phase->name, dct_phase_name(phase->kind), sizeof phase->name) == 0;
+}
+
 /* The one phase of a graph of one's own: its rows are the bound, and its ends have names. */
 static dct_status check_graph_phase(dct_checker *c) {
     const dct_bounds *b = &c->plan->bounds;
     const dct_phase *phase = &c->plan->phases[0];
-    if (memchr(phase->name, '\0', sizeof phase->name) == NULL)
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "the phase has no name");
+    if (!has_its_name(phase)) return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "the phase is not named graph");
     if (phase->rows != b->n_input || phase->graph.rows != b->n_input || b->ubatch != b->n_input)
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,
                           phase->rows, phase->graph.rows, b->n_input);
@@ -33,8 +37,8 @@ static dct_status check_graph_phase(dct_checker *c) {
 
 static dct_status check_phase(dct_checker *c, const dct_phase *phase) {
     const dct_bounds *b = &c->plan->bounds;
-    if (memchr(phase->name, '\0', sizeof phase->name) == NULL || (uint32_t)phase->kind > DCT_PHASE_DECODE)
-        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "a phase is of no kind that exists");
+    if ((uint32_t)phase->kind > DCT_PHASE_DECODE || !has_its_name(phase))
+        return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "a phase is of no kind that exists, or has not the name of its kind");
     uint32_t rows = phase->kind == DCT_PHASE_PREFILL ? b->ubatch : b->slots;
     if (phase->rows != rows || phase->graph.rows != rows)
         return dct_refuse(c, DCT_DEFECT_BOUNDS_WRONG, "%s is for %u rows, its graph for %u, the bounds say %u", phase->name,

@@ -222,12 +222,12 @@ dct_status dct_check_memory(dct_checker *c, const dct_facts *f) {
 
 /* The name of the item that holds a persistent value; "" when such a value has no business there. Named ends have names of their
  * own (dct_graph_check), so no two of them have one item. */
-static void name_item_of(const dct_phase *phase, dct_value_id v, char name[DCT_ITEM_NAME_BYTES]) {
-    const dct_graph *g = &phase->graph;
+static void name_item_of(const dct_facts *f, dct_value_id v, char name[DCT_ITEM_NAME_BYTES]) {
+    const dct_graph *g = f->graph;
     const char *fixed = "";
     if (v == g->ids) fixed = DCT_ITEM_IDS;
     else if (v == g->pos) fixed = DCT_ITEM_POS;
-    else if (g->logits != DCT_NONE && dct_plan_root(phase, v) == dct_plan_root(phase, g->logits)) fixed = DCT_ITEM_LOGITS;
+    else if (g->logits != DCT_NONE && f->root[v] == f->root[g->logits]) fixed = DCT_ITEM_LOGITS;
     if (fixed[0] == '\0' && dct_value_is_end(g, v)) dct_plan_end_name(&g->values[v], name);
     else snprintf(name, DCT_ITEM_NAME_BYTES, "%s", fixed);
 }
@@ -245,10 +245,11 @@ static const dct_item *persistent_item(const dct_plan *plan, const char *name) {
 
 /* A value begins where its item does, which is no shorter. Phases have values of different length. When decode may overlap, its
  * own begins further on. */
-static dct_status check_in_item(dct_checker *c, const dct_phase *phase, dct_value_id v) {
+static dct_status check_in_item(dct_checker *c, const dct_facts *f, dct_value_id v) {
+    const dct_phase *phase = f->phase;
     spot at = spot_of(phase, v);
     char name[DCT_ITEM_NAME_BYTES];
-    name_item_of(phase, v, name);
+    name_item_of(f, v, name);
     const dct_item *item = persistent_item(c->plan, name);
     bool has_own_part = c->plan->bounds.overlap && phase->kind == DCT_PHASE_DECODE;
     if (name[0] != '\0' && item != NULL && at.offset >= item->offset && (has_own_part || at.offset == item->offset) &&
@@ -272,14 +273,14 @@ static dct_status check_table_item(dct_checker *c, uint32_t t) {
     return dct_refuse(c, DCT_DEFECT_ITEMS_WRONG, "rotary table %u does not fill the item '%s'", t, name);
 }
 
-dct_status dct_check_persistent(dct_checker *c) {
+dct_status dct_check_persistent(dct_checker *c, const dct_facts *facts) {
     dct_status status = DCT_OK;
     for (uint32_t t = 0; t < c->plan->n_tables && status == DCT_OK; t++) status = check_table_item(c, t);
     for (uint32_t i = 0; i < c->plan->n_phases; i++) {
         const dct_phase *phase = &c->plan->phases[i];
         for (dct_value_id v = 0; v < phase->graph.n_values && status == DCT_OK; v++) {
             if (phase->places[v].region == DCT_REGION_PERSISTENT && !is_table(&phase->graph.values[v]))
-                status = check_in_item(c, phase, v);
+                status = check_in_item(c, &facts[i], v);
         }
     }
     return status;

@@ -1,5 +1,6 @@
 /* Weights, caches and rotary tables: what all phases share. Their sizes follow from type and shape, their places are apart, the
  * phases' graphs speak of the same ones, and with the model at hand they are the file's tensors. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -56,11 +57,11 @@ static dct_status check_shelf(dct_checker *c, const shelf *s) {
 
 static dct_status check_weight(dct_checker *c, uint32_t i) {
     const dct_weight *w = &c->plan->weights[i].w;
-    uint64_t want = 0;
+    uint64_t want = 0, row_bytes;
     bool ok = (uint32_t)w->type < DCT_TYPE_COUNT && w->n_rows > 0 && w->n_cols > 0 &&
-              memchr(w->tensor, '\0', sizeof w->tensor) != NULL;
+              memchr(w->tensor, '\0', sizeof w->tensor) != NULL && dct_dtype_row_bytes(w->type, w->n_cols, &row_bytes);
     if (!ok) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u has no valid type, shape or name", i);
-    if (w->is_vector) ok = w->n_rows == 1 && dct_align_u64((uint64_t)w->n_cols * 4, DCT_PLAN_ALIGN, &want);
+    if (w->is_vector) ok = w->row_begin == 0 && w->n_rows == 1 && dct_align_u64((uint64_t)w->n_cols * 4, DCT_PLAN_ALIGN, &want);
     else ok = dct_layout_bytes(w->type, w->n_rows, w->n_cols, &want);
     if (ok && w->bytes == want) return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' %s [%u, %u] has %llu bytes, needs %llu", i, w->tensor,
@@ -123,23 +124,28 @@ bool dct_same_table(const dct_rope_table *a, const dct_rope_table *b) {
            strncmp(a->factors_tensor, b->factors_tensor, sizeof a->factors_tensor) == 0;
 }
 
-/* The graph of a phase has lists of its own; they must be the plan's, thing by thing. */
-static dct_status check_phase_lists(dct_checker *c, const dct_phase *phase) {
-    const dct_graph *g = &phase->graph;
+/* A graph has lists of its own; they must be the plan's, thing by thing: those of a phase, and those of the model, so that no
+ * more is loaded than the model has. */
+dct_status dct_check_lists(dct_checker *c, const dct_graph *g, const char *whose) {
     const dct_plan *plan = c->plan;
     bool same = g->n_weights == plan->n_weights;
     for (uint32_t i = 0; same && i < g->n_weights; i++)
         same = dct_same_weight(&g->weights[i], &plan->weights[i].w) && g->weights[i].bytes == plan->weights[i].w.bytes;
-    if (!same) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "%s: the weights of its graph are not the plan's", phase->name);
+    if (!same) return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "the weights of %s are not the plan's", whose);
     same = g->n_caches == plan->n_caches;
     for (uint32_t i = 0; same && i < g->n_caches; i++)
         same = dct_same_cache(&g->caches[i], &plan->caches[i].c) && g->caches[i].bytes == plan->caches[i].c.bytes;
-    if (!same) return dct_refuse(c, DCT_DEFECT_KV_WRONG, "%s: the caches of its graph are not the plan's", phase->name);
+    if (!same) return dct_refuse(c, DCT_DEFECT_KV_WRONG, "the caches of %s are not the plan's", whose);
     same = g->n_tables == plan->n_tables;
     for (uint32_t i = 0; same && i < g->n_tables; i++) same = dct_same_table(&g->tables[i], &plan->tables[i].t);
-    if (!same)
-        return dct_refuse(c, DCT_DEFECT_GRAPH_MALFORMED, "%s: the rotary tables of its graph are not the plan's", phase->name);
-    return DCT_OK;
+    if (same) return DCT_OK;
+    return dct_refuse(c, DCT_DEFECT_GRAPH_MISMATCH, "the rotary tables of %s are not the plan's", whose);
+}
+
+static dct_status check_phase_lists(dct_checker *c, const dct_phase *phase) {
+    char whose[sizeof phase->name + 16];
+    snprintf(whose, sizeof whose, "%s's graph", phase->name);
+    return dct_check_lists(c, &phase->graph, whose);
 }
 
 dct_status dct_check_storage(dct_checker *c) {
@@ -169,9 +175,7 @@ static dct_status check_weight_in_file(dct_checker *c, const dct_model *model, u
     if (t->type != w->type)
         return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u '%s' is not of the file's type %s", i, w->tensor,
                           dct_dtype_name(t->type));
-    /* A vector may be a part of a longer one; a matrix is a range of whole rows. */
-    bool inside = w->is_vector ? dct_range_within(w->row_begin, w->n_cols, t->n_elems)
-                               : t->ne[0] == w->n_cols && dct_range_within(w->row_begin, w->n_rows, t->n_elems / t->ne[0]);
+    bool inside = t->ne[0] == w->n_cols && dct_range_within(w->row_begin, w->n_rows, t->n_elems / t->ne[0]);
     if (inside) return DCT_OK;
     return dct_refuse(c, DCT_DEFECT_WEIGHT_WRONG, "weight %u: rows %u to %u of %u columns are not in tensor '%s'", i,
                       w->row_begin, w->row_begin + w->n_rows, w->n_cols, w->tensor);

@@ -118,12 +118,16 @@ static dct_status check_overwriting(dct_checker *c, const dct_phase *phase) {
 }
 
 /* check_alias saw to it that what an alias overwrites was made by an earlier op than the alias, whatever their ids: chains end.
- */
+ * Each is walked to the first value whose root is known, and once more to tell it to all on the way. */
 static void find_roots(dct_facts *f) {
+    const dct_value *values = f->graph->values;
+    for (dct_value_id v = 0; v < f->graph->n_values; v++) f->root[v] = DCT_NONE;
     for (dct_value_id v = 0; v < f->graph->n_values; v++) {
-        dct_value_id root = v;
-        while (f->graph->values[root].alias_of != DCT_NONE) root = f->graph->values[root].alias_of;
-        f->root[v] = root;
+        dct_value_id end = v;
+        while (f->root[end] == DCT_NONE && values[end].alias_of != DCT_NONE) end = values[end].alias_of;
+        const dct_value_id root = f->root[end] == DCT_NONE ? end : f->root[end];
+        for (dct_value_id on = v; on != end; on = values[on].alias_of) f->root[on] = root;
+        f->root[end] = root;
     }
 }
 

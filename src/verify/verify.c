@@ -53,18 +53,21 @@ static dct_status check_alone(dct_checker *c) {
     if (status == DCT_OK) status = dct_check_envelope(c);
     if (status == DCT_OK) status = dct_check_storage(c);
     for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = check_phase(c, &c->plan->phases[i], &facts[i]);
-    if (status == DCT_OK) status = dct_check_persistent(c);
+    if (status == DCT_OK) status = dct_check_persistent(c, facts);
     if (status == DCT_OK) status = dct_check_overlap(c);
     for (uint32_t i = 0; i < c->plan->n_phases && status == DCT_OK; i++) status = dct_check_certificate(c, &facts[i]);
     if (status == DCT_OK) status = dct_check_family(c);
     return status;
 }
 
-dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) {
+dct_status dct_verify_alone(const dct_plan *plan, dct_defect *defect, dct_err *err) {
     dct_status status = DCT_OK;
     for (uint32_t i = 0; i < dct_plan_n_members(plan) && status == DCT_OK; i++) {
-        dct_checker c = {dct_plan_member(plan, i), work, DCT_DEFECT_NONE, err};
+        dct_arena work;
+        dct_arena_init(&work, 0);
+        dct_checker c = {dct_plan_member(plan, i), &work, DCT_DEFECT_NONE, err};
         status = check_alone(&c);
+        dct_arena_deinit(&work);
         *defect = c.defect;
     }
     return status;
@@ -77,8 +80,10 @@ static dct_status check_with_model(dct_checker *c, const dct_model *model, const
     if (status == DCT_OK && n_traced != c->plan->n_phases) {
         return dct_fail(c->err, DCT_BUG, "%u traces for a plan of %u phases", n_traced, c->plan->n_phases);
     }
-    for (uint32_t i = 0; i < n_traced && status == DCT_OK; i++)
-        status = dct_check_graph_match(c, &c->plan->phases[i], &traced[i]);
+    for (uint32_t i = 0; i < n_traced && status == DCT_OK; i++) {
+        status = dct_check_lists(c, &traced[i], "the model");
+        if (status == DCT_OK) status = dct_check_graph_match(c, &c->plan->phases[i], &traced[i]);
+    }
     return status;
 }
 

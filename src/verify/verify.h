@@ -58,7 +58,8 @@ dct_status dct_verify(const dct_plan *plan, const dct_model *model, const dct_hp
  * all. DCT_BAD_FILE says what does not. */
 dct_status dct_verify_group(const dct_group *group, dct_err *err) DCT_MUST_CHECK;
 
-/* A plan file on its own, with all of its family, without the model: all but the comparisons with model and trace. */
-dct_status dct_verify_alone(const dct_plan *plan, dct_arena *work, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
+/* A plan file on its own, with all of its family, one after another, without the model: all but the comparisons with model and
+ * trace. */
+dct_status dct_verify_alone(const dct_plan *plan, dct_defect *defect, dct_err *err) DCT_MUST_CHECK;
 
 #endif

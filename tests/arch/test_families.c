@@ -350,6 +350,71 @@ static void gemma3_rotates_locally_by_another_table(void **state) {
     close_subject(s);
 }
 
+/* Under the names that most files have, or those of Ollama's converter; without a key a base is the family's. */
+static void gemma3_finds_its_bases(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        float base;
+    } keys[] = {{"gemma3.rope.freq_base", 10000}, /* as gguf_build_tiny writes it; the base without a key is another */
+                {"gemma3.rope.freq_base_swa", 20000},
+                {"gemma3.rope.global.freq_base", 10000},
+                {"gemma3.rope.local.freq_base", 20000}};
+    static const struct {
+        bool has[4];
+        float global, local;
+    } cases[] = {{{true, true, false, false}, 10000, 20000}, {{false, false, true, true}, 10000, 20000},
+                 {{true, false, false, true}, 10000, 20000}, {{false, false, false, false}, 1e6f, 10000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_tiny tiny = gguf_tiny_default("gemma3", DCT_TYPE_F16);
+        subject *s = calloc(1, sizeof *s);
+        assert_non_null(s);
+        tiny.n_layer = 6;
+        gguf_build_tiny(&s->b, &tiny);
+        for (size_t k = 1; k < 4; k++) gguf_build_f32(&s->b, keys[k].name, keys[k].base);
+        open_built(s);
+        for (size_t k = 0; k < 4; k++)
+            if (!cases[i].has[k]) hide_key(s, keys[k].name);
+        assert_int_equal(dct_arch_hparams(&s->model, &s->hp, &s->err), DCT_OK);
+        trace_good(s, DCT_PHASE_PREFILL, ROWS, CTX, DCT_LOGITS_LAST);
+        const float local = table_of(&s->g, 4)->base, global = table_of(&s->g, 5)->base;
+        if (global != cases[i].global || local != cases[i].local)
+            fail_msg("case %zu: bases %g and %g", i, (double)global, (double)local);
+        close_subject(s);
+    }
+}
+
+/* A list of all layers says what the family's own number says, or is refused. */
+static void gemma3_takes_its_windows_as_a_list(void **state) {
+    (void)state;
+    enum { N_LAYER = 7, WINDOW = 100 };
+    static const struct {
+        uint8_t has_window[N_LAYER];
+        uint64_t n;
+        dct_status status;
+    } cases[] = {{{1, 1, 1, 1, 1, 0, 1}, 7, DCT_OK},
+                 {{0, 1, 1, 1, 1, 1, 0}, 7, DCT_BAD_FILE},
+                 {{1, 1, 1, 1, 1, 1, 1}, 7, DCT_BAD_FILE},
+                 {{1, 1, 1, 1, 1, 0, 1}, 6, DCT_BAD_FILE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char key[] = "gemma3.attention.sliding_window_pattern";
+        gguf_tiny tiny = gguf_tiny_default("gemma3", DCT_TYPE_F16);
+        subject *s = calloc(1, sizeof *s);
+        assert_non_null(s);
+        tiny.n_layer = N_LAYER;
+        tiny.sliding_window = WINDOW;
+        gguf_build_tiny(&s->b, &tiny);
+        gguf_build_array_raw(&s->b, key, DCT_META_BOOL, cases[i].n, cases[i].has_window, cases[i].n);
+        open_built(s);
+        assert_int_equal(dct_arch_hparams(&s->model, &s->hp, &s->err), DCT_OK);
+        dct_status status = trace(s, DCT_PHASE_PREFILL, ROWS, CTX, DCT_LOGITS_LAST);
+        if (status != cases[i].status) fail_msg("case %zu: status %d '%s'", i, (int)status, s->err.message);
+        if (status == DCT_OK) check_windows(s, 6, WINDOW);
+        else assert_non_null(strstr(s->err.message, "sliding_window_pattern is not the window of all layers but every 6th"));
+        close_subject(s);
+    }
+}
+
 static void phi3_takes_rows_of_fused_tensors(void **state) {
     (void)state;
     gguf_tiny tiny = gguf_tiny_default("phi3", DCT_TYPE_Q4_0);
@@ -468,6 +533,8 @@ int main(void) {
         cmocka_unit_test(gemma2_knows_its_defaults),
         cmocka_unit_test(gemma_27b_scales_by_width),
         cmocka_unit_test(gemma3_rotates_locally_by_another_table),
+        cmocka_unit_test(gemma3_finds_its_bases),
+        cmocka_unit_test(gemma3_takes_its_windows_as_a_list),
         cmocka_unit_test(phi3_takes_rows_of_fused_tensors),
         cmocka_unit_test(phi3_chooses_factors_by_context),
         cmocka_unit_test(others_are_refused_by_name),

@@ -133,7 +133,10 @@ static const command_case cases[] = {
     {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, Tiny VL was trained for 2048", "fits     yes"},
     {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
-    {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
+    {"run $M -c 256 -n 4 --temp 0 -t 1 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
+    {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "threads: ", "\n"},
+    {"score $M -n 4 -f -", "0123456789", 1, "dctms: ", NULL},
+    {"bench $M -p 0 -n 2000 -r 100", "", 1, "dctms: 100 repetitions: the times of at most 131072 tokens", NULL},
     {"run $M -c 256 -n 4 --temp 0 -q", "hello", 0, NULL, "\n"}, /* the prompt from standard input */
     {"run $Wplain.gguf -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"}, /* no template: completed as it stands */
     {"run $Wforeign.gguf -c 256 -n 4 --temp 0 -q -p hello -no-cnv", "", 0, NULL, "\n"},

@@ -159,12 +159,41 @@ static void the_only_contexts_that_fit_are_found(void **state) {
     dctms_model_free(model);
 }
 
+/* A context that the answer fills has no room for a prompt: asked for as the least, it is one token more. */
+static void a_least_context_without_a_prompt_is_no_mistake(void **state) {
+    (void)state;
+    static const uint32_t least_ctx[] = {9, 8, 1};
+    dctms_model *model;
+    CHECK(dctms_model_open(MODELS "tiny-vl-q8_0.gguf", &model, &check_err));
+    dctms_plan_params p = dctms_plan_default_params();
+    dctms_plan_info first = {0};
+    p.n_ctx = 304;
+    p.n_output = 8;
+    p.threads = 1;
+    p.memory_budget = refused(model, p, 1) - 1; /* what all 304 need at least, less a byte */
+    for (size_t i = 0; i < sizeof least_ctx / sizeof *least_ctx; i++) {
+        dctms_plan *plan;
+        dctms_plan_info info;
+        p.budget_ctx = least_ctx[i];
+        CHECK(dctms_plan_compile(model, &p, &plan, &check_err));
+        dctms_plan_get_info(plan, &info);
+        dctms_plan_free(plan);
+        if (i == 0) first = info;
+        assert_in_range(info.n_ctx, 9, 303);
+        assert_int_equal(info.n_ctx, first.n_ctx);
+        assert_int_equal(info.ubatch, first.ubatch);
+        assert_int_equal(info.m_max_bytes, first.m_max_bytes);
+    }
+    dctms_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_chunk_that_fits),
         cmocka_unit_test(the_least_that_is_named_is_enough),
         cmocka_unit_test(a_context_is_found),
         cmocka_unit_test(the_only_contexts_that_fit_are_found),
+        cmocka_unit_test(a_least_context_without_a_prompt_is_no_mistake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

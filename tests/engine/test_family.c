@@ -231,16 +231,16 @@ static void senseless_steps_are_refused(void **state) {
     dctms_model_free(model);
 }
 
-static dct_item *item_of(const dctms_plan *plan, const char *name) {
-    uint32_t i = 0;
-    while (strcmp(plan->plan->items[i].name, name) != 0) i++;
-    return &plan->plan->items[i];
+static dct_item *item_of(const dct_plan *plan, const char *name) {
+    for (uint32_t i = 0; i < plan->n_items; i++)
+        if (strcmp(plan->items[i].name, name) == 0) return &plan->items[i];
+    fail_msg("no item '%s'", name);
+    return NULL;
 }
 
 /* Bytes go from one item to another behind it: the plan is sound in itself, but no session of the model can live in it. */
-static void check_short_item(const dctms_plan *plan, const dctms_model *model, const char *from, const char *to,
-                             uint64_t bytes) {
-    dct_item *less = item_of(plan, from), *more = item_of(plan, to);
+static void check_short_item(const dctms_plan *plan, dctms_model *model, const char *from, const char *to, uint64_t bytes) {
+    dct_item *less = item_of(plan->plan, from), *more = item_of(plan->plan, to);
     dctms_error err;
     char defect[32], wanted[64];
     less->bytes -= bytes;
@@ -250,6 +250,9 @@ static void check_short_item(const dctms_plan *plan, const dctms_model *model, c
     assert_int_equal(dctms_plan_verify(plan, model, defect, &err), DCTMS_BAD_FILE);
     assert_string_equal(defect, "ITEMS_WRONG");
     snprintf(wanted, sizeof wanted, "'%s' has %llu bytes", from, (unsigned long long)less->bytes);
+    if (strstr(err.message, wanted) == NULL) fail_msg("%s", err.message);
+    dctms_session *session = NULL;
+    assert_int_equal(dctms_session_open(model, plan, NULL, &session, &err), DCTMS_BAD_FILE);
     if (strstr(err.message, wanted) == NULL) fail_msg("%s", err.message);
     less->bytes += bytes;
     more->bytes -= bytes;
@@ -300,6 +303,63 @@ static void a_saved_family_runs(void **state) {
     remove(file);
 }
 
+/* ---- plans that were tampered with ---- */
+
+static void no_kernel(dct_plan *plan) { strcpy(item_of(plan, DCT_ITEM_KERNEL)->name, "aside"); }
+static void no_text_scratch(dct_plan *plan) { strcpy(item_of(plan, DCT_ITEM_TEXT_SCRATCH)->name, "aside"); }
+static void no_such_cache(dct_plan *plan) { plan->bounds.type_k = DCT_TYPE_Q4_0; }
+static void no_context(dct_plan *plan) { plan->bounds.n_ctx = 0; }
+static void no_context_in_a_member(dct_plan *plan) { plan->smaller[1].bounds.n_ctx = 0; }
+static void more_tensors(dct_plan *plan) { plan->paper_tensors++; }
+static void fewer_buffers(dct_plan *plan) { plan->paper_buffers--; }
+static void fewer_that_meet(dct_plan *plan) { plan->paper_clique--; }
+static void more_tensors_in_a_member(dct_plan *plan) { plan->smaller[0].paper_tensors++; }
+
+/* What only the model shows of a plan file. A session that lacks an item would take what nobody counted; what the paper counts it
+ * does not need. */
+static void tampered_files_are_refused(void **state) {
+    (void)state;
+    static const char file[] = DCT_BINARY_DIR "/test_family.tampered.plan";
+    static const struct {
+        void (*tamper)(dct_plan *plan);
+        const char *defect;
+        bool runs, overlap; /* with overlap texts have scratch of their own */
+    } cases[] = {{no_kernel, "ITEMS_WRONG", false, false},
+                 {no_text_scratch, "ITEMS_WRONG", false, true},
+                 {no_such_cache, "BOUNDS_WRONG", false, false},
+                 {no_context, "BOUNDS_WRONG", false, false},
+                 {no_context_in_a_member, "BOUNDS_WRONG", false, false},
+                 {more_tensors, "CERTIFICATE_WRONG", true, false},
+                 {fewer_buffers, "CERTIFICATE_WRONG", true, false},
+                 {fewer_that_meet, "CERTIFICATE_WRONG", true, false},
+                 {more_tensors_in_a_member, "CERTIFICATE_WRONG", true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dctms_plan_params p = cases[i].overlap ? alone_params("f16", "f16") : family_params("f16", "f16");
+        dctms_model *model;
+        dctms_plan *plan;
+        dctms_session *session = NULL;
+        dctms_error err;
+        char defect[32];
+        p.overlap = cases[i].overlap;
+        CHECK(dctms_model_open(PATH, &model, &check_err));
+        CHECK(dctms_plan_compile(model, &p, &plan, &check_err));
+        cases[i].tamper(plan->plan);
+        CHECK(dctms_plan_save(plan, file, &check_err));
+        dctms_plan_free(plan);
+        CHECK(dctms_plan_load(file, &plan, &check_err));
+        dctms_status verified = dctms_plan_verify(plan, model, defect, &err);
+        if (verified != DCTMS_BAD_FILE || strcmp(defect, cases[i].defect) != 0)
+            fail_msg("case %zu: %d, %s, expected %s (%s)", i, (int)verified, defect, cases[i].defect, err.message);
+        assert_int_equal(err.code, DCTMS_BAD_FILE);
+        dctms_status status = dctms_session_open(model, plan, NULL, &session, &err);
+        if (status != (cases[i].runs ? DCTMS_OK : DCTMS_BAD_FILE)) fail_msg("case %zu: %d (%s)", i, (int)status, err.message);
+        dctms_session_free(session);
+        dctms_plan_free(plan);
+        dctms_model_free(model);
+    }
+    remove(file);
+}
+
 #if !defined(DCT_SANITIZED) && defined(__linux__)
 /* In a process of its own: what it may hold, what it held at most, and the page faults while it went through all members. */
 static int be_child(void) {
@@ -338,6 +398,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_rewound_session_moves_back), cmocka_unit_test(over_the_largest_is_refused),
         cmocka_unit_test(the_envelope_is_one),          cmocka_unit_test(a_budget_makes_chunks_smaller),
         cmocka_unit_test(senseless_steps_are_refused),  cmocka_unit_test(a_saved_family_runs),
+        cmocka_unit_test(tampered_files_are_refused),
 #if !defined(DCT_SANITIZED) && defined(__linux__)
         cmocka_unit_test(the_process_keeps_within_its_envelope),
 #endif

@@ -56,14 +56,30 @@ static dctms_session *open_on(const char *path, const dctms_plan *plan) {
     return session;
 }
 
-static dctms_group *group_of(const char *const files[N], const uint32_t ctx[N], dctms_group_mode mode) {
+/* Saved, and loaded again: no file says which files its weights are from. */
+static dctms_plan *through_file(dctms_plan *made) {
+    static const char file[] = DCT_BINARY_DIR "/test_group.plan";
+    dctms_plan *loaded;
+    dctms_error err;
+    if (dctms_plan_save(made, file, &err) || dctms_plan_load(file, &loaded, &err)) fail_msg("%s", err.message);
+    dctms_plan_free(made);
+    unlink(file);
+    return loaded;
+}
+
+static dctms_group *group_through(bool has_files, const char *const files[N], const uint32_t ctx[N], dctms_group_mode mode) {
     dctms_plan *plans[N];
     dctms_group *group;
     dctms_error err;
     for (uint32_t i = 0; i < N; i++) plans[i] = plan_of(files[i], ctx[i]);
+    for (uint32_t i = 0; has_files && i < N; i++) plans[i] = through_file(plans[i]);
     if (dctms_group_make((const dctms_plan *const *)plans, N, mode, &group, &err) != DCTMS_OK) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < N; i++) dctms_plan_free(plans[i]); /* the group holds them */
     return group;
+}
+
+static dctms_group *group_of(const char *const files[N], const uint32_t ctx[N], dctms_group_mode mode) {
+    return group_through(false, files, ctx, mode);
 }
 
 static const uint32_t same_ctx[N] = {CTX, CTX};
@@ -171,23 +187,25 @@ static void one_family_shares_its_arena(void **state) {
     dctms_group_free(group);
 }
 
-/* One that was closed can be opened again beside the other, whose answer goes on. */
+/* One that was closed can be opened again beside the other, whose answer goes on; and so when the plans come from files. */
 static void a_member_can_be_opened_again(void **state) {
     (void)state;
     dctms_token alone[N][STEPS];
     for (uint32_t i = 0; i < N; i++) run_alone(i, alone[i]);
-    dctms_group *group = group_of(paths, same_ctx, DCTMS_EXCLUSIVE);
-    dctms_session *stays = open_on(paths[0], dctms_group_member(group, 0));
-    prompt(stays, 0);
-    for (uint32_t k = 0; k < STEPS; k++) {
-        dctms_session *comes = k % 8 == 0 ? open_on(paths[1], dctms_group_member(group, 1)) : NULL;
-        if (comes != NULL) prompt(comes, 1);
-        for (uint32_t j = 0; comes != NULL && j < 3; j++) assert_int_equal(step(comes), alone[1][j]);
-        assert_int_equal(step(stays), alone[0][k]);
-        dctms_session_free(comes);
+    for (int has_files = 0; has_files < 2; has_files++) {
+        dctms_group *group = group_through(has_files != 0, paths, same_ctx, DCTMS_EXCLUSIVE);
+        dctms_session *stays = open_on(paths[0], dctms_group_member(group, 0));
+        prompt(stays, 0);
+        for (uint32_t k = 0; k < STEPS; k++) {
+            dctms_session *comes = k % 8 == 0 ? open_on(paths[1], dctms_group_member(group, 1)) : NULL;
+            if (comes != NULL) prompt(comes, 1);
+            for (uint32_t j = 0; comes != NULL && j < 3; j++) assert_int_equal(step(comes), alone[1][j]);
+            assert_int_equal(step(stays), alone[0][k]);
+            dctms_session_free(comes);
+        }
+        dctms_session_free(stays);
+        dctms_group_free(group);
     }
-    dctms_session_free(stays);
-    dctms_group_free(group);
 }
 
 static uint64_t arena_of(const dctms_group *g, uint32_t i) { return g->layout.plans[i]->region_bytes[DCT_REGION_ARENA]; }
@@ -260,6 +278,15 @@ static void files_with_one_header_are_two(void **state) {
     group = group_of(twice, same_ctx, DCTMS_CONCURRENT);
     s = open_on(twice[0], dctms_group_member(group, 0));
     model = model_of(files[1]); /* whose weights are not those that lie there */
+    assert_int_equal(dctms_session_open(model, dctms_group_member(group, 1), NULL, &again, &err), DCTMS_USAGE);
+    assert_non_null(strstr(err.message, "are of another file"));
+    dctms_model_free(model);
+    dctms_session_free(s);
+    dctms_group_free(group);
+    group = group_through(true, files, same_ctx, DCTMS_CONCURRENT); /* plans that know no files: what was loaded counts */
+    s = open_on(files[0], dctms_group_member(group, 0));
+    dctms_session_free(open_on(files[1], dctms_group_member(group, 1)));
+    model = model_of(files[0]);
     assert_int_equal(dctms_session_open(model, dctms_group_member(group, 1), NULL, &again, &err), DCTMS_USAGE);
     assert_non_null(strstr(err.message, "are of another file"));
     dctms_model_free(model);

@@ -605,6 +605,29 @@ static void an_interruption_can_be_forgotten(void **state) {
     close_all(o);
 }
 
+/* Logits of the middle of a prompt are none to begin an answer with: not before something more is evaluated. */
+static void a_stopped_prompt_has_no_logits(void **state) {
+    (void)state;
+    opened o = open_small(256, 16);
+    dctms_gen_params gp = greedy();
+    heard h = {.stop_after = 0};
+    dctms_error err;
+    dctms_token tokens[100];
+    for (uint32_t i = 0; i < 100; i++) tokens[i] = i + 300;
+    dctms_session_interrupt(o.session);
+    assert_int_equal(dctms_session_eval(o.session, tokens, 100, &err), DCTMS_INTERRUPTED);
+    const uint32_t n = dctms_session_n_tokens(o.session);
+    assert_in_range(n, 1, 99);
+    assert_null(dctms_session_logits(o.session));
+    assert_int_equal(dctms_session_generate(o.session, &gp, hear, &h, NULL, &err), DCTMS_USAGE);
+    assert_int_equal(h.calls, 0);
+    assert_int_equal(dctms_session_n_tokens(o.session), n);
+    CHECK(dctms_session_eval(o.session, tokens + n, 100 - n, &check_err));
+    assert_non_null(dctms_session_logits(o.session));
+    answer(o.session, &gp, &h);
+    close_all(o);
+}
+
 /* An answer is told with what was evaluated for it: not the rest of a prompt that was stopped, nor what was on the timeline before
  * it began anew. */
 static void a_stopped_prompt_counts_what_it_evaluated(void **state) {
@@ -625,8 +648,10 @@ static void a_stopped_prompt_counts_what_it_evaluated(void **state) {
         assert_true(n > 0 && n < 100);
         if (anew) {
             CHECK(dctms_session_rewind(o.session, 0, &check_err));
-            CHECK(dctms_session_eval(o.session, tokens, n = 7, &check_err));
+            n = 0;
         }
+        CHECK(dctms_session_eval(o.session, tokens, 7, &check_err));
+        n += 7;
         dctms_result r = answer(o.session, &gp, &h);
         assert_int_equal(r.n_prompt, n);
         assert_int_equal(r.n_predicted, 1);
@@ -755,6 +780,7 @@ int main(void) {
         cmocka_unit_test(a_text_too_long_is_measured_in_tokens),
         cmocka_unit_test(progress_is_seen_from_the_start),
         cmocka_unit_test(an_interruption_can_be_forgotten),
+        cmocka_unit_test(a_stopped_prompt_has_no_logits),
         cmocka_unit_test(a_stopped_prompt_counts_what_it_evaluated),
         cmocka_unit_test(a_file_that_changes_while_it_is_loaded_is_refused),
         cmocka_unit_test(handles_are_freed_in_any_order),

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "arch/arch.h"
 #include "base/half.h"
 #include "model/hparams.h"
 #include "text/tokenizer.h"
@@ -238,6 +239,50 @@ static void defaults_of_gemma3(void **state) {
     refused("'layer_types': layer 0 is not of the kind");
 }
 
+/* What the record has of a cap, -1 where it has none. */
+static double cap_of(const dct_model *m, const char *type, const char *name) {
+    char key[96];
+    snprintf(key, sizeof key, "%.6s.%s", type, name); /* "gemma3_text" is gemma3 */
+    const dct_meta *meta = dct_model_find_meta(m, key);
+    return meta != NULL ? meta->as.f : -1;
+}
+
+/* A cap that is not there is the family's own, which null takes away. Gemma 3 has one of logits alone, and none by default. */
+static void caps_of_gemma(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *keys;
+        double attn, final; /* of the record; -1: none */
+        float hp_attn, hp_final;
+    } cases[] = {
+        {"gemma2", "", -1, -1, 50, 30},
+        {"gemma2", "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null,", 0, 0, 0, 0},
+        {"gemma2", "\"attn_logit_softcapping\":40.0,", 40, -1, 40, 30},
+        {"gemma3_text", "", -1, -1, 0, 0},
+        {"gemma3_text", "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":30.0,", -1, 30, 0, 30},
+    };
+    char base[4096], more[256];
+    snprintf(base, sizeof base, "%s", changed(CONFIG_WITH_MLX, "silu", "gelu_pytorch_tanh"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dct_model m;
+        dct_arena arena;
+        dct_err err;
+        dct_hparams hp;
+        snprintf(more, sizeof more, "%s\"hidden_size\"", cases[i].keys);
+        write_text("config.json", changed(changed(base, "llama", cases[i].type), "\"hidden_size\"", more));
+        if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("case %zu: %s", i, err.message);
+        assert_true(cap_of(&m, cases[i].type, "attn_logit_softcapping") == cases[i].attn);
+        assert_true(cap_of(&m, cases[i].type, "final_logit_softcapping") == cases[i].final);
+        if (dct_arch_hparams(&m, &hp, &err) != DCT_OK) fail_msg("case %zu: %s", i, err.message);
+        assert_true(hp.attn_softcap == cases[i].hp_attn && hp.final_softcap == cases[i].hp_final);
+        dct_model_close(&m);
+        dct_arena_deinit(&arena);
+    }
+    const char *gemma3 = changed(base, "llama", "gemma3_text");
+    write_text("config.json", changed(gemma3, "\"hidden_size\"", "\"attn_logit_softcapping\":50.0,\"hidden_size\""));
+    refused("'attn_logit_softcapping' is not supported for gemma3");
+}
+
 /* ---- tokens ---- */
 
 /* The ids of a text under this tokenizer.json, each as a letter from 'A' on. */
@@ -329,6 +374,31 @@ static void all_ends_are_known(void **state) {
     assert_true(ends != NULL && ends->array.n == 4 && dct_meta_array_i64(&m, ends, 3, &id) && id == 3);
     dct_model_close(&m);
     dct_arena_deinit(&arena);
+}
+
+/* -1 is no token, and a pad token without a row says nothing; an end beyond the tables is wrong all the same. */
+static void ids_that_say_nothing(void **state) {
+    (void)state;
+    static const char *const ids[] = {"\"pad_token_id\":8,", "\"pad_token_id\":-1,", "\"bos_token_id\":-1,"};
+    char base[4096], more[256];
+    snprintf(base, sizeof base, "%s", CONFIG_WITH_MLX);
+    write_text("tokenizer_config.json", "{\"eos_token\":\"<|end|>\",\"pad_token\":\"[PAD]\"}");
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        dct_model m;
+        dct_arena arena;
+        dct_err err;
+        snprintf(more, sizeof more, "%s\"hidden_size\"", ids[i]);
+        write_text("config.json", changed(base, "\"hidden_size\"", more));
+        if (open_it(&m, &arena, &err) != DCT_OK) fail_msg("%s: %s", ids[i], err.message);
+        assert_null(dct_model_find_meta(&m, "tokenizer.ggml.padding_token_id"));
+        assert_null(dct_model_find_meta(&m, "tokenizer.ggml.bos_token_id"));
+        assert_non_null(dct_model_find_meta(&m, "tokenizer.ggml.eos_token_id"));
+        dct_model_close(&m);
+        dct_arena_deinit(&arena);
+    }
+    write_text("tokenizer_config.json", "{}");
+    write_text("config.json", changed(base, "\"hidden_size\"", "\"eos_token_id\":8,\"hidden_size\""));
+    refused("'eos_token_id' is not a token id below 8");
 }
 
 /* What the language model's part leaves out stands at the root; Llama's class has no window, Mistral's has. */
@@ -523,7 +593,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(all_ends_are_known, set_up, tear_down),   cmocka_unit_test_setup_teardown(settings_of_the_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_configurations, set_up, tear_down), cmocka_unit_test_setup_teardown(wrong_tokenizers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_headers, set_up, tear_down),        cmocka_unit_test_setup_teardown(cut_anywhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts, set_up, tear_down),                cmocka_unit_test_setup_teardown(caps_of_gemma, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ids_that_say_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,7 @@ static void bounds_are_asked_for(void **state) {
         {"w=4", NULL, "no input 'w'"},
         {"x=4x", NULL, "is expected"},
         {"x=4x3x8x99999999999999999999", NULL, "is expected"},
+        {NULL, "batch=281474976710656", "input 'x' has more bytes than there can be"},
         {NULL, "batch=-1", "NAME=N is expected"},
         {NULL, "batch", "NAME=N is expected"},
         {NULL, "time=3", "no input has a dimension named 'time'"},
@@ -230,6 +231,83 @@ static void bounds_are_asked_for(void **state) {
         if (!right) fail_msg("case %zu: %s", i, err.message);
         dct_arena_deinit(&arena);
     }
+    pb_free(&model);
+}
+
+/* Of an input without a shape only the sizes are bound: it has no names that could be taken for those of the next. */
+static void an_input_without_a_shape_has_no_names(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb graph = {0}, info = {0}, type = {0}, tensor = {0};
+    pb_int(&tensor, 1, 1);
+    pb_put(&type, 1, &tensor);
+    pb_text(&info, 1, "x");
+    pb_put(&info, 2, &type);
+    pb_put(&graph, 11, &info);
+    pb_add(&graph, 11, onnx_info("y", "f?batchx128"));
+    pb_add(&graph, 1, onnx_node("Relu", "y", "z", ""));
+    pb model = onnx_model(&graph);
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_onnx_graph g;
+    dct_err err = {0};
+    assert_int_equal(dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err), DCT_OK);
+    assert_int_equal(dct_onnx_check_bound(&g, &err), DCT_USAGE);
+    assert_non_null(strstr(err.message, "the file says no shape for input 'x'"));
+    if (dct_onnx_bind_input(&g, "x=4x128", &err) != DCT_OK) fail_msg("%s", err.message);
+    assert_int_equal(dct_onnx_check_bound(&g, &err), DCT_USAGE);
+    assert_non_null(strstr(err.message, "1 dimension is open: 0 'batch' of 'y'"));
+    dct_arena_deinit(&arena);
+    pb_free(&model);
+}
+
+/* A node with one attribute, of n numbers. */
+static pb node_with_list(const char *op, const char *out, uint32_t n) {
+    pb node = onnx_node(op, "x", out, ""), attr = {0};
+    pb_text(&attr, 1, "numbers");
+    for (uint32_t i = 0; i < n; i++) pb_int(&attr, 8, i);
+    pb_put(&node, 5, &attr);
+    return node;
+}
+
+/* Lists that are not kept refuse no file: all nodes that cannot be shaped are named, and whether it is for their lists. */
+static void long_lists_are_named_with_their_nodes(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    static const struct {
+        const char *op;
+        uint32_t n;
+        const char *why; /* NULL: shaped */
+    } nodes[] = {
+        {"TreeEnsembleRegressor", 1025, "there is no rule for it"},
+        {"Relu", 1025, "an attribute has more than 1024 numbers"},
+        {"Relu", 1024, NULL},
+        {"Scaler", 3000, "there is no rule for it"},
+    };
+    enum { N_NODES = sizeof nodes / sizeof *nodes };
+    pb graph = {0};
+    pb_add(&graph, 11, onnx_info("x", "f4"));
+    for (uint32_t i = 0; i < N_NODES; i++) {
+        char out[16];
+        snprintf(out, sizeof out, "o%u", i);
+        pb_add(&graph, 1, node_with_list(nodes[i].op, out, nodes[i].n));
+    }
+    pb model = onnx_model(&graph);
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_onnx_graph g;
+    dct_err err = {0};
+    uint32_t n_unshaped;
+    if (dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err) != DCT_OK) fail_msg("%s", err.message);
+    assert_int_equal(dct_onnx_shape(&g, &arena, &n_unshaped, &err), DCT_OK);
+    assert_int_equal(n_unshaped, 3);
+    assert_int_equal(g.n_nodes, N_NODES);
+    for (uint32_t i = 0; i < N_NODES; i++) {
+        assert_true(dct_str_eq_z(g.nodes[i].op, nodes[i].op));
+        if (nodes[i].why == NULL) assert_null(g.nodes[i].why);
+        else assert_string_equal(g.nodes[i].why, nodes[i].why);
+    }
+    dct_arena_deinit(&arena);
     pb_free(&model);
 }
 
@@ -260,6 +338,7 @@ int main(void) {
         cmocka_unit_test(a_model_is_read),        cmocka_unit_test(weights_are_passed_over),
         cmocka_unit_test(damage_is_refused_or_read), cmocka_unit_test(nodes_are_put_in_order),
         cmocka_unit_test(lies_are_named),         cmocka_unit_test(bounds_are_asked_for),
+        cmocka_unit_test(an_input_without_a_shape_has_no_names), cmocka_unit_test(long_lists_are_named_with_their_nodes),
         cmocka_unit_test(memory_that_is_refused_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

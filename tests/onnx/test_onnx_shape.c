@@ -58,6 +58,8 @@ static const struct {
     {"Constant", "", "value=@i2:4,5", "i2:4,5"},
     {"Constant", "", "value_int=4", "i:4"},
     {"Constant", "", "value_floats=f1,2.5", "f2:1,2.5"},
+    {"Constant", "", "value_ints=", "i0:"},
+    {"Constant", "", "value_floats=f", "f0:"},
     {"ConstantOfShape", "i2:2,3", "value=@i1:7", "i2x3:7,7,7,7,7,7"},
     {"ConstantOfShape", "i2:1024,1024", "", "f1024x1024"},
     {"ConstantOfShape", "i1:-1", "", "!-1"},
@@ -270,10 +272,42 @@ static void unknown_elements_stay_unknown(void **state) {
     pb_free(&model);
 }
 
+/* A tensor without elements has no data in the file, nor a list without numbers: all of it is known. */
+static void empty_tensors_are_known(void **state) {
+    (void)state;
+    if (!dct_onnx_is_supported()) skip();
+    pb graph = {0}, none = {0};
+    pb_int(&none, 1, 0);
+    pb_int(&none, 2, DCT_ONNX_I64);
+    pb_text(&none, 8, "none");
+    pb_put(&graph, 5, &none);
+    pb_add(&graph, 11, onnx_info("x", "f1x1"));
+    pb_add(&graph, 1, onnx_node("Reshape", "x none", "y", ""));
+    pb_add(&graph, 1, onnx_node("Constant", "", "list", "value_ints="));
+    pb_add(&graph, 1, onnx_node("Reshape", "x list", "z", ""));
+    pb model = onnx_model(&graph);
+    dct_arena arena;
+    dct_arena_init(&arena, 0);
+    dct_onnx_graph g;
+    dct_err err = {0};
+    uint32_t n_unshaped;
+    if (dct_onnx_open_bytes(model.bytes, model.n, &arena, &g, &err) != DCT_OK) fail_msg("%s", err.message);
+    assert_int_equal(dct_onnx_shape(&g, &arena, &n_unshaped, &err), DCT_OK);
+    assert_int_equal(g.n_nodes, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (g.nodes[i].why != NULL) fail_msg("node %u: %s", i, g.nodes[i].why);
+        const dct_onnx_value *out = &g.values[g.nodes[i].out[0]];
+        assert_true(out->is_shaped && out->tensor.n_dims == (i == 1 ? 1u : 0u)); /* a scalar, the list, a scalar */
+    }
+    dct_arena_deinit(&arena);
+    pb_free(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule),
         cmocka_unit_test(unknown_elements_stay_unknown),
+        cmocka_unit_test(empty_tensors_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

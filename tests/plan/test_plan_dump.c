@@ -46,7 +46,7 @@ static void small_plans_read_as_before(void **state) {
         collected c = {0};
         char path[512];
         dct_plan *plan = small_plan(&s, families[i], &arena);
-        dct_plan_dump_text(plan, collect, &c);
+        assert_int_equal(dct_plan_dump_text(plan, collect, &c, NULL), DCT_OK);
         snprintf(path, sizeof path, "%s/tests/plan/golden/%s.txt", DCT_SOURCE_DIR, families[i]);
         compare_with(path, &c);
         free(c.text);
@@ -72,7 +72,7 @@ static void the_picture_shows_every_buffer(void **state) {
     snprintf(p->graph.values[p->cert.values[0]].name, DCT_NAME_BYTES, "a<b");
     uint32_t boxes = 0;
     for (dct_value_id v = 0; v < p->graph.n_values; v++) boxes += p->graph.values[v].kind == DCT_KIND_INTERMEDIATE && p->graph.values[v].alias_of == DCT_NONE;
-    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c, NULL), DCT_OK);
     assert_int_equal(strncmp(c.text, "<svg ", 5), 0);
     assert_string_equal(c.text + c.n - 7, "</svg>\n");
     assert_int_equal(count(c.text, "<title>"), boxes + p->n_steps);
@@ -98,8 +98,8 @@ static void the_picture_shows_every_member(void **state) {
     dct_plan *plan = small_plan(&s, "llama", &arena);
     dct_compile_params params = params_of(&s, 64, 16, 8, 2);
     dct_plan *family = compile_family(&params, 2, &arena);
-    dct_plan_dump_svg(plan, DCT_PHASE_PREFILL, collect, &alone);
-    dct_plan_dump_svg(family, DCT_PHASE_PREFILL, collect, &all);
+    assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_PREFILL, collect, &alone, NULL), DCT_OK);
+    assert_int_equal(dct_plan_dump_svg(family, DCT_PHASE_PREFILL, collect, &all, NULL), DCT_OK);
     uint32_t n_rects = count(alone.text, "<rect ");
     assert_int_equal(count(all.text, "<rect "), 3 * n_rects + 3 * 2 - 2 * (DCT_REGION_COUNT + 1)); /* one envelope, one background */
     assert_int_equal(count(all.text, "stroke-dasharray"), 3);
@@ -132,8 +132,8 @@ static void the_picture_of_a_part(void **state) {
     dct_plan *plan = small_plan(&s, "llama", &arena);
     dct_compile_params params = params_of(&s, 64, 16, 8, 2);
     params.bounds.overlap = true;
-    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &off);
-    dct_plan_dump_svg(compile_ok(&params, &arena), DCT_PHASE_DECODE, collect, &on);
+    assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &off, NULL), DCT_OK);
+    assert_int_equal(dct_plan_dump_svg(compile_ok(&params, &arena), DCT_PHASE_DECODE, collect, &on, NULL), DCT_OK);
     const char *a = next_box(off.text), *b = next_box(on.text);
     for (; a != NULL && b != NULL; a = next_box(a), b = next_box(b)) {
         assert_int_equal(strcspn(a, "#"), strcspn(b, "#"));
@@ -157,7 +157,7 @@ static void the_text_has_every_member(void **state) {
     collected c = {0};
     small_plan(&s, "llama", &arena);
     dct_compile_params params = params_of(&s, 64, 16, 8, 2);
-    dct_plan_dump_text(compile_family(&params, 2, &arena), collect, &c);
+    assert_int_equal(dct_plan_dump_text(compile_family(&params, 2, &arena), collect, &c, NULL), DCT_OK);
     assert_int_equal(count(c.text, "\nphase prefill, "), 3);
     assert_int_equal(count(c.text, "\nphase decode, "), 3);
     assert_int_equal(count(c.text, "total (M_max)"), 1);
@@ -181,7 +181,7 @@ static void the_picture_counts_steps_only(void **state) {
     uint32_t with_load = 0, n_ops = 0;
     while (n_ops + p->steps[with_load].n_ops <= p->cert.op) n_ops += p->steps[with_load++].n_ops;
     assert_true(p->graph.n_ops > p->n_steps); /* else the two counts would be one */
-    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c, NULL), DCT_OK);
     char label[64];
     snprintf(label, sizeof label, "reached in step %u<", with_load);
     assert_non_null(strstr(c.text, label));
@@ -212,8 +212,8 @@ static void names_are_made_safe(void **state) {
         strcpy(plan->phases[i].name, evil);
         for (dct_value_id v = 0; v < plan->phases[i].graph.n_values; v++) strcpy(plan->phases[i].graph.values[v].name, evil);
     }
-    dct_plan_dump_text(plan, collect, &c);
-    dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c);
+    assert_int_equal(dct_plan_dump_text(plan, collect, &c, NULL), DCT_OK);
+    assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_DECODE, collect, &c, NULL), DCT_OK);
     for (size_t i = 0; i < c.n; i++) assert_true(c.text[i] == '\n' || (c.text[i] >= 0x20 && c.text[i] < 0x7f));
     assert_true(count(c.text, "\\u{1b}[31m\\u{9b}\\u{202e}\\xff<") > plan->n_items);
     free(c.text);

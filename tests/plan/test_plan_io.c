@@ -64,7 +64,7 @@ static void expect_same_member(const dct_plan *loaded, const dct_plan *plan) {
         dct_err err;
         assert_int_equal(dct_graph_check(&loaded->phases[i].graph, &err), DCT_OK);
         for (dct_value_id v = 0; v < loaded->phases[i].graph.n_values; v++) {
-            dct_place got = dct_plan_value_place(&loaded->phases[i], v), want = dct_plan_value_place(&plan->phases[i], v);
+            dct_place got = loaded->phases[i].places[v], want = plan->phases[i].places[v];
             assert_true(got.region == want.region && got.offset == want.offset);
         }
     }
@@ -145,16 +145,17 @@ static void use(const dct_plan *plan, uint64_t which) {
     dct_arena arena;
     dct_arena_init(&arena, 0);
     switch (which % 16) {
-    case 0: dct_plan_dump_text(plan, nowhere, &printed); break;
-    case 1: dct_plan_dump_svg(plan, DCT_PHASE_DECODE, nowhere, &printed); break;
-    case 2: dct_plan_dump_html(plan, nowhere, &printed); break;
+    case 0: assert_int_equal(dct_plan_dump_text(plan, nowhere, &printed, NULL), DCT_OK); break;
+    case 1: assert_int_equal(dct_plan_dump_svg(plan, DCT_PHASE_DECODE, nowhere, &printed, NULL), DCT_OK); break;
+    case 2: assert_int_equal(dct_plan_dump_html(plan, nowhere, &printed, NULL), DCT_OK); break;
     case 3: assert_int_equal(dct_plan_dump_diff(plan, plan, &arena, nowhere, &printed, &err), DCT_OK); break;
     default: break;
     }
     for (uint32_t m = 0; m < dct_plan_n_members(plan); m++) {
         const dct_plan *member = dct_plan_member(plan, m);
+        dct_plan_lives lives;
         for (uint32_t p = 0; p < member->n_phases; p++)
-            for (dct_value_id v = 0; v < member->phases[p].graph.n_values; v++) (void)dct_plan_value_place(&member->phases[p], v);
+            assert_int_equal(dct_plan_find_lives(&member->phases[p], &arena, &lives, &err), DCT_OK);
     }
     dct_arena_deinit(&arena);
 }
@@ -263,7 +264,8 @@ static void pictures_end(void **state) {
         uint64_t printed = 0;
         f.plan->phases[1].cert.height_bytes = heights[i];
         f.plan->bounds.threads = i == 3 ? UINT32_MAX : 2;
-        for (uint32_t k = 0; k < f.plan->n_phases; k++) dct_plan_dump_svg(f.plan, f.plan->phases[k].kind, nowhere, &printed);
+        for (uint32_t k = 0; k < f.plan->n_phases; k++)
+            assert_int_equal(dct_plan_dump_svg(f.plan, f.plan->phases[k].kind, nowhere, &printed, NULL), DCT_OK);
         assert_true(printed > 1000);
     }
     close_file(&f);

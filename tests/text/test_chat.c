@@ -1,4 +1,6 @@
 /* Chat templates: which are recognised, and what they render. In the expected texts, what people wrote stands in «». */
+#include <time.h>
+
 #include "text/chat.h"
 #include "text_support.h"
 
@@ -121,6 +123,30 @@ static void test_without_generation(void **state) {
     assert_string_equal(out.text, "<|im_start|>user\n« Hi »<|im_end|>\n");
 }
 
+/* Openings without an end are gone through once, not again from each of them; the default behind them all is found. */
+static void test_default_in_linear_time(void **state) {
+    (void)state;
+    static const char opening[] = "'<|im_start|>system\n", ending[] = "<|im_end|>";
+    const size_t n_opening = strlen(opening), n_rest = strlen(ending) + strlen(qwen25);
+#ifdef DCT_SANITIZED
+    const size_t n_openings = 20000; /* a sanitizer looks over all that is left of the template at each search */
+#else
+    const size_t n_openings = 200000;
+#endif
+    char *jinja = malloc(n_openings * n_opening + n_rest + 1);
+    assert_non_null(jinja);
+    for (size_t i = 0; i < n_openings; i++) memcpy(jinja + i * n_opening, opening, n_opening);
+    snprintf(jinja + n_openings * n_opening, n_rest + 1, "%s%s", ending, qwen25);
+    render_out out = {.n = 0};
+    dct_err err = {0};
+    clock_t from = clock();
+    assert_int_equal(dct_chat_render(DCT_CHAT_CHATML, str_of(jinja), one, 1, true, take_piece, &out, &err), DCT_OK);
+    double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
+    assert_string_equal(out.text, cases[0].expected);
+    if (seconds > 30) fail_msg("%.1f s for %zu openings", seconds, n_openings); /* of some milliseconds */
+    free(jinja);
+}
+
 static void test_not_recognised(void **state) {
     (void)state;
     static const char *const others[] = {
@@ -169,7 +195,7 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_render),  cmocka_unit_test(test_without_generation), cmocka_unit_test(test_not_recognised),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_names),              cmocka_unit_test(test_default_in_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,30 @@ static void test_special_tokens(void **state) {
     test_vocab_free(&v);
 }
 
+/* What opens a turn is a control token, whatever type the file has for it: nobody writes one into a chat. */
+static void test_openings_of_turns(void **state) {
+    (void)state;
+    static const char *const names[] = {"<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>",
+                                        "<|user|>",     "<|assistant|>",       "<|system|>"};
+    enum { N_NAMES = sizeof names / sizeof *names };
+    made_vocab m;
+    gguf_build b;
+    dct_token ids[N_NAMES];
+    made_bpe(&m);
+    for (size_t i = 0; i < N_NAMES; i++) ids[i] = made_token(&m, names[i], 4, 0);
+    made_write(&m, &b, false, "qwen2");
+    test_vocab v = made_open_good(&b);
+    for (size_t i = 0; i < N_NAMES; i++) {
+        dct_token bytes[32];
+        size_t n = strlen(names[i]);
+        for (size_t k = 0; k < n; k++) bytes[k] = (uint8_t)names[i][k];
+        check(&v, names[i], true, false, bytes, n);
+        check(&v, names[i], true, true, &ids[i], 1);
+        assert_true(dct_tokenizer_is_control(v.t, ids[i]) && !dct_tokenizer_is_end(v.t, ids[i]));
+    }
+    test_vocab_free(&v);
+}
+
 /* Whatever the room, what is written is the beginning of the text: the longest of the vocabulary has no say in that. */
 static void test_token_texts(void **state) {
     (void)state;
@@ -415,7 +439,7 @@ static void test_round_trip(void **state) {
 typedef enum damage {
     GOOD, NO_MODEL, OTHER_MODEL, OTHER_PRE, NO_TOKENS, EMPTY_TOKENS, EMPTY_TEXTS, TOKENS_NOT_STRINGS, TYPES_U8, TYPES_SHORT, SCORES_I32, SCORES_SHORT,
     SCORE_NAN, NO_MERGES, MERGE_UNKNOWN, MERGE_MAKES_UNKNOWN, MERGE_ONE_PART, SAME_TEXT, BAD_BYTE,
-    BOS_STRING, ADD_BOS_WITHOUT, ADD_EOS_WITHOUT, ADD_BOS_NOT_BOOL, N_DAMAGES
+    BOS_STRING, ADD_BOS_WITHOUT, ADD_EOS_WITHOUT, ADD_BOS_NOT_BOOL, LONG_TOKEN, N_DAMAGES
 } damage;
 
 static const char *const damage_says[N_DAMAGES] = {
@@ -424,15 +448,19 @@ static const char *const damage_says[N_DAMAGES] = {
     [SCORES_I32] = "tokenizer.ggml.scores", [SCORES_SHORT] = "scores has 1", [SCORE_NAN] = "not a number", [NO_MERGES] = "tokenizer.ggml.merges",
     [MERGE_UNKNOWN] = "entry 0 names", [MERGE_MAKES_UNKNOWN] = "entry 0 makes", [MERGE_ONE_PART] = "not two tokens", [SAME_TEXT] = "same text",
     [BAD_BYTE] = "<0xHH>", [BOS_STRING] = "bos_token_id", [ADD_BOS_WITHOUT] = "add_bos_token", [ADD_EOS_WITHOUT] = "add_eos_token", [ADD_BOS_NOT_BOOL] = "add_bos_token",
+    [LONG_TOKEN] = "a token of 65536 bytes, at most 65535 are taken",
 };
 
 static bool is_spm_damage(damage d) { return d == SCORES_I32 || d == SCORES_SHORT || d == SCORE_NAN || d == BAD_BYTE; }
 
 static void write_damaged(gguf_build *b, damage d) {
     static made_vocab m;
+    static char longest[DCT_LONGEST_TOKEN + 2];
     bool is_spm = is_spm_damage(d);
+    memset(longest, 'x', DCT_LONGEST_TOKEN + 1);
     if (is_spm) made_spm(&m); else made_bpe(&m);
     if (!is_spm) made_merge(&m, "a", "b");
+    if (d == GOOD || d == LONG_TOKEN) made_token(&m, d == GOOD ? longest + 1 : longest, 1, 0); /* a byte less is good */
     if (d == SAME_TEXT) made_token(&m, "a", 1, 0);
     if (d == BAD_BYTE) made_token(&m, "<0xG0>", 6, 0);
     if (d == SCORE_NAN) m.scores[5] = (float)strtod("nan", NULL);
@@ -569,7 +597,7 @@ int main(void) {
         cmocka_unit_test(test_spm),            cmocka_unit_test(test_phi3),         cmocka_unit_test(test_merge_order),
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_ids_beyond_the_list),
         cmocka_unit_test(test_hostile),      cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_token_texts),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_token_texts),  cmocka_unit_test(test_openings_of_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "support/emulated.h"
 #include "tools/tools.h"
 
 #define PROBLEM DCT_BINARY_DIR "/test_packfile.problem.csv"
@@ -279,6 +282,89 @@ static void small_files_are_as_low_as_can_be(void **state) {
     assert_true(n_proven * 20 > n_pools * 19);
 }
 
+enum { MANY = 40, MANY_TIMES = 66, MANY_BYTES = 64, OTHER_BYTES = 100 };
+
+static uint32_t random_family(small *items, char *text, size_t size) {
+    uint32_t used = (uint32_t)snprintf(text, size, "id,lower,upper,size,alias\n");
+    for (uint32_t i = 0; i <= MANY; i++) {
+        small *s = &items[i];
+        *s = (small){.lower = below(MANY_TIMES - 6), .size = MANY_BYTES, .shrink_at = UINT32_MAX};
+        s->upper = s->lower + 1 + below(6);
+        if (i > 0) {
+            const small *owner = &items[s->owner = below(2) == 0 ? 0 : below(i)];
+            s->shift = below(owner->size);
+            s->size = 1 + below(owner->size - s->shift);
+        }
+        used += (uint32_t)snprintf(text + used, size - used, "i%u,%u,%u,%u,", i, s->lower, s->upper, s->size);
+        used += (uint32_t)(i > 0 ? snprintf(text + used, size - used, "i%u@%u\n", s->owner, s->shift)
+                                 : snprintf(text + used, size - used, "\n"));
+    }
+    return used;
+}
+
+/* A root and many that share its bytes. How much they hold at a time, and where, shows beside another item that is live just
+ * then: it goes on top of what they hold, or they on top of it. */
+static void many_aliases_hold_what_lies_between(void **state) {
+    (void)state;
+    small items[MANY + 1];
+    char text[4096];
+    for (uint32_t round = 0; round < 10; round++) {
+        uint32_t low, high, top = 0, most = 0;
+        rng_state = round;
+        uint32_t n_family = random_family(items, text, sizeof text);
+        for (uint32_t t = 0; t < MANY_TIMES; t++) {
+            if (!held(items, MANY + 1, 0, t, &low, &high)) continue;
+            top = high > top ? high : top;
+            most = high - low > most ? high - low : most;
+        }
+        assert_true(top <= MANY_BYTES && most <= MANY_BYTES);
+        for (uint32_t t = 0; t < MANY_TIMES; t++) {
+            uint32_t load = OTHER_BYTES, height = OTHER_BYTES;
+            if (held(items, MANY + 1, 0, t, &low, &high)) {
+                load += high - low;
+                height += high < top - low ? high : top - low;
+            }
+            uint32_t n = n_family + (uint32_t)snprintf(text + n_family, sizeof text - n_family, "other,%u,%u,%d,\n", t, t + 1,
+                                                       OTHER_BYTES);
+            dct_packfile_params params = {.path = "many", .text = text, .n_text = n, .nodes = 1};
+            dct_packfile_result r;
+            dct_err err = {0};
+            if (dct_packfile(&params, &r, &err) != DCT_OK) fail_msg("round %u: %s\n%s", round, err.message, text);
+            if (r.load != load || r.height != height)
+                fail_msg("round %u, time %u: load %u and height %u, not %u and %u\n%s", round, t, (unsigned)r.load,
+                         (unsigned)r.height, load, height, text);
+        }
+    }
+}
+
+/* Seconds of n aliases that are all live at one time, at one end of the root or the other. */
+static double seconds_of_aliases(uint32_t n) {
+    const size_t size = 128 + 48 * (size_t)n;
+    char *text = malloc(size);
+    assert_non_null(text);
+    size_t used = (size_t)snprintf(text, size, "id,lower,upper,size,alias\nroot,0,1,8,\nunder,1,2,7,\nover,%u,%u,5,\n", n, n + 1);
+    for (uint32_t i = 1; i <= n; i++)
+        used += (size_t)snprintf(text + used, size - used, "%u,%u,%u,1,root@%d\n", i, i, n + i, i % 2 == 0 ? 7 : 0);
+    dct_packfile_params params = {.path = "aliases", .text = text, .n_text = used};
+    dct_packfile_result r;
+    dct_err err = {0};
+    clock_t from = clock();
+    if (dct_packfile(&params, &r, &err) != DCT_OK) fail_msg("%s", err.message);
+    double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
+    assert_int_equal(r.load, 13); /* the whole root and what is over it; at 1 the first alias has but a byte of it */
+    assert_int_equal(r.height, 13);
+    free(text);
+    return seconds;
+}
+
+/* Ten times as many take at most forty times as long (ten, a logarithm, and what caches do), not a hundred. */
+static void many_aliases_take_no_long_time(void **state) {
+    (void)state;
+    const uint32_t n = emulated("a tenth of the aliases") ? 10000 : 100000;
+    double few = seconds_of_aliases(n / 10), many = seconds_of_aliases(n);
+    if (many > 40 * few + 0.5) fail_msg("%u aliases take %.3f s, ten times as many %.3f s", n / 10, few, many);
+}
+
 static void the_older_form_includes_its_end(void **state) {
     (void)state;
     dct_packfile_result r;
@@ -453,6 +539,8 @@ int main(void) {
         cmocka_unit_test(capacities_are_of_pools),
         cmocka_unit_test(aliases_lie_in_the_bytes_that_they_name),
         cmocka_unit_test(small_files_are_as_low_as_can_be),
+        cmocka_unit_test(many_aliases_hold_what_lies_between),
+        cmocka_unit_test(many_aliases_take_no_long_time),
         cmocka_unit_test(the_older_form_includes_its_end),
         cmocka_unit_test(the_picture_shows_every_item),
         cmocka_unit_test(an_answer_is_its_own_answer),

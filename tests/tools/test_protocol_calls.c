@@ -180,6 +180,48 @@ static void series_keep_what_changes(void **state) {
     dct_arena_deinit(&arena);
 }
 
+/* The file of series is as it was, but for what stood behind the first n bytes. */
+static void expect_after_drop(const dct_calls_file *rss, const dct_calls_file *calls, const char *wanted, size_t n) {
+    static char text[4096];
+    CHECK(dct_rss_drop_unfinished(rss, calls, &err));
+    assert_int_equal(read_file(text, sizeof text), n);
+    assert_memory_equal(text, wanted, n);
+}
+
+/* The series at the end goes, whole, when its call is not there; its neighbour, which differs in the repetition alone, stays,
+ * as does everything else. */
+static void a_series_without_its_call_goes(void **state) {
+    (void)state;
+    static const dct_rss_sample series[] = {{0, 10}, {10, 12}, {20, 11}};
+    static char whole[4096];
+    dct_calls_file calls, rss;
+    dct_call unfinished = samples[1];
+    unfinished.repetition--;
+    unlink(PATH);
+    CHECK(dct_calls_open(&calls, NULL, &err));
+    CHECK(dct_rss_open(&rss, PATH, &err));
+    size_t n = read_file(whole, sizeof whole);
+    expect_after_drop(&rss, &calls, whole, n); /* the heading alone */
+    CHECK(dct_rss_append(&rss, &samples[0], series, 3, &err));
+    expect_after_drop(&rss, &calls, whole, n); /* and nothing else is left of it */
+    for (int i = 0; i < 2; i++) {
+        CHECK(dct_rss_append(&rss, &samples[i], series, 3, &err));
+        CHECK(dct_calls_append(&calls, &samples[i], &err));
+    }
+    n = read_file(whole, sizeof whole);
+    expect_after_drop(&rss, &calls, whole, n);
+    for (uint32_t n_samples = 1; n_samples <= 3; n_samples += 2) {
+        CHECK(dct_rss_append(&rss, &unfinished, series, n_samples, &err));
+        expect_after_drop(&rss, &calls, whole, n);
+    }
+    CHECK(dct_rss_append(&rss, &unfinished, series, 3, &err)); /* made again */
+    CHECK(dct_calls_append(&calls, &unfinished, &err));
+    n = read_file(whole, sizeof whole);
+    expect_after_drop(&rss, &calls, whole, n);
+    dct_calls_close(&calls);
+    dct_calls_close(&rss);
+}
+
 /* Fills a file up to its limit with calls or series, and says how many are in it whole. */
 static uint32_t fill(bool is_series, rlim_t limit) {
     static dct_rss_sample series[200]; /* more than is written at once */
@@ -238,6 +280,7 @@ int main(void) {
         cmocka_unit_test(every_cut_leaves_whole_lines),
         cmocka_unit_test(foreign_lines_are_refused),
         cmocka_unit_test(series_keep_what_changes),
+        cmocka_unit_test(a_series_without_its_call_goes),
         cmocka_unit_test(what_cannot_be_written_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -305,7 +305,7 @@ static void make_plan(world *w, bool index_order) {
     plan->n_phases = 1;
     phase->kind = DCT_PHASE_DECODE;
     phase->rows = 1;
-    strcpy(phase->name, "random");
+    strcpy(phase->name, dct_phase_name(phase->kind));
     plan->items = dct_arena_array(&w->arena, DCT_REGION_COUNT + 3, sizeof *plan->items);
     plan->weights = dct_arena_array(&w->arena, g->n_weights, sizeof *plan->weights);
     assert_true(plan->items != NULL && plan->weights != NULL);
@@ -359,8 +359,9 @@ static dct_defect verify(world *w, dct_err *err) {
     dct_defect defect;
     w->plan.phases[1] = w->plan.phases[0]; /* a plan has both phases; one graph will do for the two */
     w->plan.phases[1].kind = DCT_PHASE_PREFILL;
+    strcpy(w->plan.phases[1].name, dct_phase_name(DCT_PHASE_PREFILL));
     w->plan.n_phases = 2;
-    dct_status status = dct_verify_alone(&w->plan, &w->arena, &defect, err);
+    dct_status status = dct_verify_alone(&w->plan, &defect, err);
     assert_int_equal(status == DCT_OK, defect == DCT_DEFECT_NONE);
     return defect;
 }

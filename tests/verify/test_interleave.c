@@ -57,21 +57,22 @@ static bool is_unsafe(dct_defect defect) {
 }
 
 /* The simulator sees harm exactly when the verifier, whose answer this is, refuses. */
-static void agree(const dct_plan *plan, const dct_phase *phase, dct_defect defect, const dct_err *err) {
+static void agree(const char *name, const dct_plan *plan, const dct_phase *phase, dct_defect defect, const dct_err *err) {
     simulator s;
     simulate(&s, plan, phase);
     if (is_unsafe(defect) != (s.n_hurt > 0))
-        fail_msg("%s: the verifier says %s, values were hurt %u times", phase->name, dct_defect_name(defect), s.n_hurt);
+        fail_msg("%s: the verifier says %s, values were hurt %u times", name, dct_defect_name(defect), s.n_hurt);
     if (s.n_hurt > 0 && !names_a_victim(&s, err->message))
-        fail_msg("%s: \"%s\" names nothing that was hurt", phase->name, err->message);
+        fail_msg("%s: \"%s\" names nothing that was hurt", name, err->message);
     sim_close(&s);
 }
 
 static dct_defect judge(world *w, uint64_t i) {
     dct_err err = {0};
     dct_defect defect = verify(w, &err);
-    snprintf(phase_of(w)->name, sizeof phase_of(w)->name, "case %llu", (ull)i);
-    agree(&w->plan, phase_of(w), defect, &err);
+    char name[32];
+    snprintf(name, sizeof name, "case %llu", (ull)i);
+    agree(name, &w->plan, phase_of(w), defect, &err);
     return defect;
 }
 
@@ -122,7 +123,7 @@ static void judge_plan(bench *b, uint32_t phase_number, uint32_t tries) {
     dct_phase *phase = &b->plan->phases[phase_number];
     dct_err err = {0};
     assert_int_equal(bench_verify(b, &err), DCT_DEFECT_NONE);
-    agree(b->plan, phase, DCT_DEFECT_NONE, &err);
+    agree(phase->name, b->plan, phase, DCT_DEFECT_NONE, &err);
     for (uint32_t i = 0; i < tries && phase->n_waits > 0; i++) {
         dct_phase whole = *phase;
         phase->steps = dct_arena_array(&b->arena, whole.n_steps, sizeof *whole.steps);
@@ -132,7 +133,7 @@ static void judge_plan(bench *b, uint32_t phase_number, uint32_t tries) {
         memcpy(phase->waits, whole.waits, whole.n_waits * sizeof *whole.waits);
         drop_wait(phase, draw(phase->n_waits));
         dct_defect defect = bench_verify(b, &err);
-        agree(b->plan, phase, defect, &err);
+        agree(phase->name, b->plan, phase, defect, &err);
         *phase = whole;
     }
 }

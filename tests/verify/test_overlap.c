@@ -46,7 +46,7 @@ static void expect_verified(const dct_plan *plan) {
     dct_defect defect;
     dct_err err = {0};
     dct_arena_init(&work, 0);
-    if (dct_verify_alone(plan, &work, &defect, &err) != DCT_OK) fail_msg("%s", err.message);
+    if (dct_verify_alone(plan, &defect, &err) != DCT_OK) fail_msg("%s", err.message);
     dct_arena_deinit(&work);
 }
 
@@ -237,7 +237,7 @@ static void expect_defect(const dct_plan *plan, const char *what, dct_defect wan
     dct_defect defect;
     dct_err err = {0};
     dct_arena_init(&work, 0);
-    assert_int_equal(dct_verify_alone(plan, &work, &defect, &err), DCT_BAD_FILE);
+    assert_int_equal(dct_verify_alone(plan, &defect, &err), DCT_BAD_FILE);
     if (defect != want || strstr(err.message, a) == NULL || strstr(err.message, b) == NULL)
         fail_msg("%s: %s (want %s, %s and %s)", what, err.message, dct_defect_name(want), a, b);
     bool names_both = strstr(err.message, " of prefill (") != NULL && strstr(err.message, " of decode (") != NULL;

@@ -9,7 +9,7 @@ static void expect_good(const gguf_tiny *tiny, const dct_bounds *bounds) {
     bench_open(&b, tiny, bounds);
     dct_defect defect = bench_verify(&b, &err);
     if (defect != DCT_DEFECT_NONE) fail_msg("%s, %u threads: %s", tiny->arch, bounds->threads, err.message);
-    dct_status status = dct_verify_alone(b.plan, &b.arena, &defect, &err);
+    dct_status status = dct_verify_alone(b.plan, &defect, &err);
     assert_int_equal(status, DCT_OK);
     bench_close(&b);
 }
@@ -46,7 +46,7 @@ static void test_plan_families(void **state) {
             bounds.n_input = 6144 - bounds.n_output;
             bench_open_family(&b, &tiny, &bounds, 3);
             if (bench_verify(&b, &err) != DCT_DEFECT_NONE) fail_msg("%s: %s", families[i], err.message);
-            if (dct_verify_alone(b.plan, &b.arena, &defect, &err) != DCT_OK) fail_msg("%s: %s", families[i], err.message);
+            if (dct_verify_alone(b.plan, &defect, &err) != DCT_OK) fail_msg("%s: %s", families[i], err.message);
             for (uint32_t m = 0; m < 3; m++) {
                 bench one = b;
                 one.plan = &b.plan->smaller[m];
@@ -55,7 +55,7 @@ static void test_plan_families(void **state) {
                 if (bench_verify(&one, &err) != DCT_DEFECT_NONE) fail_msg("%s: member %u: %s", families[i], m, err.message);
             }
             b.plan->smaller[1].phases[1].cert.height_bytes += 64; /* a member is looked at as well */
-            assert_int_equal(dct_verify_alone(b.plan, &b.arena, &defect, &err), DCT_BAD_FILE);
+            assert_int_equal(dct_verify_alone(b.plan, &defect, &err), DCT_BAD_FILE);
             assert_int_equal(defect, DCT_DEFECT_CERTIFICATE_WRONG);
             bench_close(&b);
         }
