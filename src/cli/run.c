@@ -175,6 +175,12 @@ static void print_sampling(const cli_options *o) {
              (double)o->min_p, (unsigned long long)o->seed);
 }
 
+/* Where the number of workers comes from, when nobody said one. */
+static struct {
+    uint32_t n;
+    char source[160];
+} threads;
+
 static void print_outcome(const outcome *out) {
     const dctms_result *r = &out->result;
     if (r->n_prompt == 0) { /* a chat in which nothing was said */
@@ -186,6 +192,7 @@ static void print_outcome(const outcome *out) {
     cli_note("       eval time = %10.2f ms / %5u tokens (%8.2f ms per token, %8.2f tokens per second)\n", r->predicted_ms,
              r->n_predicted, r->n_predicted > 0 ? r->predicted_ms / r->n_predicted : 0.0,
              per_second(r->n_predicted, r->predicted_ms));
+    if (threads.n != 0) cli_note("threads %u (%s)\n", threads.n, threads.source);
     cli_note_memory(&out->memory, out->mallocs);
 }
 
@@ -404,14 +411,12 @@ static int check_length(const cli_options *o, const dctms_plan *plan) {
     return cli_fail_err(&err);
 }
 
-/* Where the number of workers comes from, when nobody said one. */
-static void note_threads(const cli_options *o, const dctms_plan *plan) {
-    char source[160];
+static void take_threads(const cli_options *o, const dctms_plan *plan) {
     dctms_plan_info info;
-    if (o->quiet || o->json || o->threads != 0 || o->plan_file != NULL) return;
-    dct_os_usable_cpus(NULL, source, sizeof source);
+    if (o->threads != 0 || o->plan_file != NULL) return;
     dctms_plan_get_info(plan, &info);
-    cli_note("threads: %u (%s)\n", info.threads, source);
+    threads.n = info.threads;
+    dct_os_usable_cpus(NULL, threads.source, sizeof threads.source);
 }
 
 /* Opens model, plan and session as the flags say. On failure the message is printed and the exit code returned. */
@@ -432,7 +437,7 @@ static int open_session(const cli_options *o, const dctms_session_params *params
     if (code == 0) {
         code = check_length(o, plan);
         if (code == 0 && !o->quiet) cli_warn_context(model, plan, o);
-        if (code == 0) note_threads(o, plan);
+        if (code == 0) take_threads(o, plan);
         if (code == 0 && dctms_session_open(model, plan, params, session, &err) != DCTMS_OK) code = cli_fail(&err);
         dctms_plan_free(plan);
     }

@@ -5,6 +5,9 @@
  *   JSON               keys and types are the contract of DESIGN §6; regions and items add up
  */
 #define WORK DCT_BINARY_DIR "/test_command."
+#define STOP_16 "0123456789abcdef"
+#define STOP_64 STOP_16 STOP_16 STOP_16 STOP_16
+#define STOP_256 STOP_64 STOP_64 STOP_64 STOP_64
 
 #include "cli/command_support.h"
 #include "support/emulated.h"
@@ -133,8 +136,7 @@ static const command_case cases[] = {
     {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, Tiny VL was trained for 2048", "fits     yes"},
     {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
-    {"run $M -c 256 -n 4 --temp 0 -t 1 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
-    {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "threads: ", "\n"},
+    {"run $M -c 256 -n 4 --temp 0 -p hello", "", 0, "the answer is cut off at 4 tokens, its bound: -n\n", "\n"},
     {"score $M -n 4 -f -", "0123456789", 1, "dctms: ", NULL},
     {"bench $M -p 0 -n 2000 -r 100", "", 1, "dctms: 100 repetitions: the times of at most 131072 tokens", NULL},
     {"run $M -c 256 -n 4 --temp 0 -q", "hello", 0, NULL, "\n"}, /* the prompt from standard input */
@@ -194,6 +196,7 @@ static const command_case cases[] = {
     {"plan $M -ctk $0", "", 1, "dctms: --cache-type-k: '' is not a value", NULL},
     {"run $M -p x --chat-template=", "", 1, "dctms: --chat-template: '' is not a value", NULL},
     {"run $M -p x -r $0", "", 1, "dctms: --reverse-prompt: '' is not a value", NULL},
+    {"run $M -p x -r " STOP_256, "", 1, "dctms: --reverse-prompt: a text of 1 to 255 bytes is expected", NULL},
     {"run $Wcut.gguf -p x -l 1536+1", "", 1, "dctms: --logit-bias: there is no token 1536, the vocabulary has 1536", NULL}, /* seen before the weights */
     {"plan $M --budget-ctx 256", "", 1, "dctms: a least context of 256 tokens says what a budget may take", NULL},
     {"plan $M -c 200 --memory-budget 17M --budget-ctx 256", "", 1, "dctms: a least context of 256 tokens is more than the context of 200", NULL},
