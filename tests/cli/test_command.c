@@ -133,6 +133,7 @@ static const command_case cases[] = {
     {"score $M -f $Wline.txt --kl $Wlogits", "", 0, "M_max ", "mean 0.00000000, max 0.00000000; same top token 10 of 10"}, /* but for a newline the same */
     {"tokenize $M -f $Wline.txt --ids", "", 0, NULL, " 24 198\n"},
     {"plan $M -c 2048", "", 0, NULL, "fits     yes"},
+    {"plan $M -n 64 --memory-budget 17M --budget-ctx 64", "", 0, "note: a context of 976 tokens", "fits     yes"},
     {"plan $M -c 2049", "", 0, "warning: a context of 2049 tokens, Tiny VL was trained for 2048", "fits     yes"},
     {"run $M -c 2049 -n 2 -p hello --temp 0 -q", "", 0, NULL, "\n"},
     {"run $M -c 2049 -n 2 -p hello --temp 0", "", 0, "warning: a context of 2049 tokens", "\n"},
@@ -195,12 +196,11 @@ static const command_case cases[] = {
     {"verify $0", "", 1, "dctms: a file's name is empty", NULL},
     {"plan $M -ctk $0", "", 1, "dctms: --cache-type-k: '' is not a value", NULL},
     {"run $M -p x --chat-template=", "", 1, "dctms: --chat-template: '' is not a value", NULL},
-    {"run $M -p x -r $0", "", 1, "dctms: --reverse-prompt: '' is not a value", NULL},
+    {"run $M -p x -r $0", "", 1, "dctms: --reverse-prompt: a text of 1 to 255 bytes is expected", NULL},
     {"run $M -p x -r " STOP_256, "", 1, "dctms: --reverse-prompt: a text of 1 to 255 bytes is expected", NULL},
     {"run $Wcut.gguf -p x -l 1536+1", "", 1, "dctms: --logit-bias: there is no token 1536, the vocabulary has 1536", NULL}, /* seen before the weights */
     {"plan $M --budget-ctx 256", "", 1, "dctms: a least context of 256 tokens says what a budget may take", NULL},
     {"plan $M -c 200 --memory-budget 17M --budget-ctx 256", "", 1, "dctms: a least context of 256 tokens is more than the context of 200", NULL},
-    {"plan $M -n 64 --memory-budget 17M --budget-ctx 64", "", 1, "dctms: a context of 64 tokens leaves no room", NULL},
     {"run $M --plan $Wplan -p x --budget-ctx 64", "", 1, "dctms: --budget-ctx does not go with --plan", NULL},
     {"pack $Wpools.csv --capacity fast=x", "", 1, "dctms: --capacity: 'fast=x' is not a value for it", NULL},
     {"pack $Wpools.csv --capacity medium=1K", "", 1, "dctms: a capacity for 'medium', which is no pool", NULL},
