@@ -122,6 +122,7 @@ static const command_case cases[] = {
     {"plan $M $M --exclusive -o $Wnew", "", 1, "dctms: --output does not go with several models", NULL},
     {"plan $M $Wshort.gguf --exclusive", "", 2, "dctms: ", NULL},
     {"run $M $Wplain.gguf --exclusive -c 256 -n 4 --temp 0 -q -p hello", "", 0, NULL, "\n"},
+    {"run $M $Wplain.gguf --exclusive -c 256 -n 4 -p hello", "", 0, "sampling: temp 0.8", "\n"},
     {"run $M $M --concurrent -c 256 -n 4 --temp 0 --json -p hello", "", 0, NULL, "\"mallocs_after_ready\": 0"},
     {"run $M $Wcut.gguf --exclusive -c 256 -p hello", "", 2, "dctms: ", NULL},
     {"run $M What is up", "", 1, "dctms: What: no such file; a prompt is given with -p", NULL},
@@ -467,6 +468,56 @@ static void a_family_group_keeps_to_a_budget(void **state) {
     drop(&c);
 }
 
+static unsigned long long least_of_group(const char *steps) {
+    unsigned long long least = 0;
+    char line[256];
+    snprintf(line, sizeof line, "plan $M $M --exclusive --ctx-steps %s -n 16 -t 1 --memory-budget 1M", steps);
+    child c = start(line);
+    expect_code(&c, line, 3);
+    assert_int_equal(sscanf(c.text[1], "dctms: needs at least %llu bytes", &least), 1);
+    drop(&c);
+    return least;
+}
+
+/* The longest chunk may be that of a shorter context. */
+static void a_group_shortens_every_chunk(void **state) {
+    (void)state;
+    assert_int_equal(least_of_group("64:64,128:1"), least_of_group("64:1,128:1"));
+}
+
+/* What a variable says of run's bounds is nothing to a plan file, which has its own, or to a score, whose text says how long. */
+static void a_length_is_asked_for_or_not(void **state) {
+    (void)state;
+    static const struct { const char *line, *input, *has; int code; } asked[] = {
+        {"run $M --plan $Wplan -p x --temp 0 -q", "", "", 0},
+        {"run $M --plan $Wplan -p x -n 100000", "", "dctms: 100000 output tokens are wanted, the bound is ", 4},
+        {"run $M --plan $Wplan -p x -n -1", "", "dctms: -n -1 does not go with --plan", 1},
+        {"score $M -f -", "0123456789", "M_max ", 0},
+    };
+    setenv("LLAMA_ARG_N_PREDICT", "100000", 1);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        child c = start(asked[i].line);
+        say(&c, asked[i].input);
+        expect_code(&c, asked[i].line, asked[i].code);
+        if (strncmp(c.text[1], asked[i].has, strlen(asked[i].has)) != 0) fail_msg("%s: %s", asked[i].line, c.text[1]);
+        drop(&c);
+    }
+    unsetenv("LLAMA_ARG_N_PREDICT");
+}
+
+/* A path is bytes, and JSON is text. */
+static void a_path_that_is_no_text_is_shown_in_json(void **state) {
+    (void)state;
+    assert_int_equal(symlink(MODEL, WORK "mod\xe8le.gguf"), 0);
+    child c = start("bench $Wmod\xe8le.gguf -p 4 -n 0 -r 1 --no-warmup --no-roofline -o json");
+    expect_code(&c, "bench", 0);
+    json_t *root = json_loads(c.text[0], 0, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    drop(&c);
+    assert_int_equal(unlink(WORK "mod\xe8le.gguf"), 0);
+}
+
 /* A budget for a group: the chunk that fits is found, and the least that is named is enough. */
 static void a_group_keeps_to_a_budget(void **state) {
     (void)state;
@@ -497,7 +548,8 @@ int main(void) {
         cmocka_unit_test(a_run_in_json),
         cmocka_unit_test(a_plan_adds_up),
         cmocka_unit_test(synth_writes_into_a_directory),
-        cmocka_unit_test(a_group_keeps_to_a_budget),
+        cmocka_unit_test(a_group_keeps_to_a_budget), cmocka_unit_test(a_group_shortens_every_chunk), cmocka_unit_test(a_length_is_asked_for_or_not),
+        cmocka_unit_test(a_path_that_is_no_text_is_shown_in_json),
         cmocka_unit_test(a_family_group_keeps_to_a_budget),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

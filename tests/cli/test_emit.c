@@ -193,6 +193,11 @@ static void every_file_of_the_model_counts(void **state) {
     assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "docker"), 1);
     assert_non_null(strstr(out, "/dir/model.safetensors is a link out of its directory"));
     assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "systemd"), 0);
+    assert_int_equal(rename(PLACE "/blob", PLACE "/dir/model.safetensors"), 0);
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "docker"), 0);
+    assert_int_equal(symlink("/etc/hostname", PLACE "/dir/chat_template.jinja"), 0);
+    assert_int_equal(RUN(out, COMMAND, "plan", PLACE "/dir", "--emit", "docker"), 1);
+    assert_non_null(strstr(out, "/dir/chat_template.jinja is a link out of its directory"));
 }
 
 static void what_cannot_be_written_is_refused(void **state) {

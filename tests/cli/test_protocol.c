@@ -390,6 +390,9 @@ static void a_line_of_the_peer_is_a_call(void **state) {
     write_file(WORK "peer", "#!/bin/sh\nexit 3\n", 17);
     assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 5); /* its codes are not ours */
     expect_text(err, "llama.cpp ended with code 3 after 0 of 2 calls");
+    write_file(WORK "peer", "#!/bin/sh\nexit 139\n", 19); /* as a shell says of a crash */
+    assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 5);
+    expect_text(err, "llama.cpp ended with code 139 after 0 of 2 calls");
     write_file(WORK "peer", "#!/bin/sh\nexit 0\n", 17);
     assert_int_equal(run(SMALL "-r 1 --systems llama.cpp --llama-bench '" WORK "peer'"), 5);
     expect_text(err, "llama.cpp ended with code 0 after 0 of 2 calls");
